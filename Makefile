@@ -89,7 +89,7 @@ test-vllm: $(VENV)/vllm/.ready  ## the vLLM plug-in with vLLM itself on the CPU,
 # compiling the kernels takes longest, so many processes share the GPU
 test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows
 	@REGARD_TEST_DEVICE=cuda $(BIN)/python -m pytest -n auto --maxprocesses 14 \
-	  tests/each tests/fuzz tests/engine/backends/gpu/on_device $(ARGS)
+	  tests/each tests/fuzz tests/engine/backends/gpu $(ARGS)
 
 # once alone, so that kernels are compiled before the sanitizer makes everything slow; racecheck of
 # the Triton kernels alone: the byte by which Triton starts the Hopper kernel's warp groups stands

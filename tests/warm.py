@@ -88,7 +88,7 @@ def _serve() -> None:
         __import__(name)
     if "TRITON_INTERPRET" in os.environ:
         from engine.backends.gpu.hasten import hasten
-        from engine.backends.gpu.products import fix_products
+        from engine.backends.gpu.interpreter import fix_products
 
         hasten()
         fix_products()

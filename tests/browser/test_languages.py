@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from browser.reading import matrix, overflow
-from regard.learn import Options, make_lesson
+from browser.reading import go_to, matrix, overflow, put
+from regard.learn import Options
 from regard.learn.languages import table_of
-from regard.viewer.notebook import lesson_page
 
 STEPS = range(13)
 LONG = 20  # letters; shorter ones may be symbols or the same in both languages
@@ -38,27 +37,18 @@ def english_only(code):
 
 
 @pytest.fixture
-def lesson(tab, tmp_path):
-    """Opens a lesson from its file."""
+def opened(lesson):
+    """Opens a lesson that was made for a language."""
 
     def open_lesson(place="", *, language=None, locale="en-US", width=1280, **asked):
         options = Options("The cat sat", language=language, **asked)
-        path = tmp_path / "lesson.html"
-        path.write_text(lesson_page(make_lesson(options)), encoding="utf-8")
-        page = tab(f"{path.as_uri()}#{place}", locale=locale, width=width)
-        page.wait_for_selector("[data-part=learner-room]")
-        return page
+        return lesson(place, options, locale=locale, width=width)
 
     return open_lesson
 
 
 def step_title(page):
     return page.locator("[data-part=step-title]").inner_text()
-
-
-def go_to(page, step):
-    page.locator(f"[data-part=step-{step}]").click()
-    page.wait_for_selector(f'[data-part=stage][data-step="{step}"]')
 
 
 def spoken(page):
@@ -73,29 +63,20 @@ def spoken(page):
     )
 
 
-def test_the_browsers_language_is_followed(lesson):
-    page = lesson(locale="de-DE")
-    assert table_of("de")["why"]["title"] in step_title(page)
-    assert page.evaluate("document.documentElement.lang") == "de"
+@pytest.mark.parametrize(
+    ("locale", "language", "shown"),
+    [("de-DE", None, "de"), ("fr-FR", None, "en"), ("de-DE", "zh", "zh")],
+    ids=["as the browser", "none of ours", "as it was made"],
+)
+def test_the_language_that_is_chosen(opened, locale, language, shown):
+    page = opened(locale=locale, language=language)
+    assert table_of(shown)["why"]["title"] in step_title(page)
+    assert page.evaluate("document.documentElement.lang") == shown
 
 
-def test_a_language_that_is_not_there_is_english(lesson):
-    page = lesson(locale="fr-FR")
-    assert table_of("en")["why"]["title"] in step_title(page)
-    assert page.evaluate("document.documentElement.lang") == "en"
-
-
-def test_what_was_asked_for_wins_over_the_browser(lesson):
-    page = lesson(locale="de-DE", language="zh")
-    assert table_of("zh")["why"]["title"] in step_title(page)
-    assert page.evaluate("document.documentElement.lang") == "zh"
-
-
-def test_the_picker_changes_everything_and_loses_nothing(lesson):
-    page = lesson("step=3")
-    cell = page.locator('[data-part=cell][data-matrix="h0.scores"]').first
-    cell.fill("7")
-    cell.press("Enter")
+def test_the_picker_changes_everything_and_loses_nothing(opened):
+    page = opened("step=3")
+    put(page, "h0.scores", 0, 0, "7")
     page.locator("[data-part=show-answer]").click()
     page.locator("[data-part=language-picker]").select_option("de")
     assert table_of("de")["scores"]["title"] in step_title(page)
@@ -110,8 +91,8 @@ def test_the_picker_changes_everything_and_loses_nothing(lesson):
     assert table_of("zh")["scores"]["title"] in step_title(page)
 
 
-def test_the_list_of_keys_speaks_it_too(lesson):
-    page = lesson(language="de", heads=2)
+def test_the_list_of_keys_speaks_it_too(opened):
+    page = opened(language="de", heads=2)
     page.keyboard.press("?")
     listed = page.locator("dialog.help").inner_text()
     keys, shell = table_of("de")["keys"], table_of("de")["shell"]
@@ -125,8 +106,8 @@ def test_the_list_of_keys_speaks_it_too(lesson):
 
 
 @pytest.mark.parametrize("code", ["de", "zh"])
-def test_no_english_is_left(lesson, code):
-    page = lesson(language=code)
+def test_no_english_is_left(opened, code):
+    page = opened(language=code)
     english = english_only(code)
     assert len(english) > 200
     for step in STEPS:
@@ -140,15 +121,15 @@ def test_no_english_is_left(lesson, code):
 
 
 @pytest.mark.parametrize("code", ["de", "zh"])
-def test_a_narrow_screen_holds_it(lesson, code):
-    page = lesson(language=code, width=390, heads=2, positions=True)
+def test_a_narrow_screen_holds_it(opened, code):
+    page = opened(language=code, width=390, heads=2, positions=True)
     for step in STEPS:
         go_to(page, step)
         assert overflow(page) <= 0, f"step {step}"
 
 
-def test_presenter_mode_speaks_it(lesson):
-    page = lesson(language="de")
+def test_presenter_mode_speaks_it(opened):
+    page = opened(language="de")
     page.locator("[data-part=present-button]").click()
     line = page.locator("[data-part=presenter-line]").inner_text()
     assert "Leertaste" in line

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from browser.reading import figures, matrix, overflow, pixel, value
+from browser.reading import figures, go_to, matrix, overflow, pixels, put, value
 from regard.attention import softmax
 from regard.colour import palette
 from regard.colour.shades import codes
@@ -18,7 +18,6 @@ from regard.learn import Options, make_lesson
 from regard.learn.grading.exercise import draw_exercise
 from regard.learn.lesson.head import attend
 from regard.viewer.lesson import EXERCISES
-from regard.viewer.notebook import lesson_page
 
 STEPS = range(13)
 LESSONS = {
@@ -37,33 +36,13 @@ SHOWN = {
 
 
 @pytest.fixture
-def lesson(tab, tmp_path):
-    """Opens a lesson from its file: the page, and Python's lesson."""
+def opened(lesson):
+    """Opens a lesson: the page, and Python's lesson."""
 
     def open_lesson(options=LESSONS["notes"], place="step=1", **how):
-        made = make_lesson(options)
-        path = tmp_path / "lesson.html"
-        path.write_text(lesson_page(made), encoding="utf-8")
-        page = tab(f"{path.as_uri()}#{place}", **how)
-        page.wait_for_selector("[data-part=learner-room]")
-        return page, made
+        return lesson(place, options, **how), make_lesson(options)
 
     return open_lesson
-
-
-def go_to(page, step):
-    page.locator(f"[data-part=step-{step}]").click()
-    page.wait_for_selector(f'[data-part=stage][data-step="{step}"]')
-
-
-def type_in(page, name, row, column, text):
-    cell = page.locator(
-        f'[data-part=cell][data-matrix="{name}"][data-row="{row}"][data-column="{column}"]'
-    ).first
-    cell.click()
-    cell.fill(text)
-    cell.press("Enter")
-    return cell
 
 
 def same(found, expected):
@@ -78,8 +57,8 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_every_number_is_pythons(lesson, name):
-    page, made = lesson(LESSONS[name])
+def test_every_number_is_pythons(opened, name):
+    page, made = opened(LESSONS[name])
     same(matrix(page, "words"), made.embedding.words)
     for step, names in SHOWN.items():
         go_to(page, step)
@@ -88,16 +67,16 @@ def test_every_number_is_pythons(lesson, name):
     assert overflow(page) <= 0
 
 
-def test_the_next_layer_is_pythons(lesson):
-    page, made = lesson(Options("The cat sat", projections="random:2", block=True), "step=9")
+def test_the_next_layer_is_pythons(opened):
+    page, made = opened(Options("The cat sat", projections="random:2", block=True), "step=9")
     for one in ("residual", "normed", "hidden", "activated", "mlp", "residual_2"):
         same(matrix(page, one), getattr(made.block, one))
     same(matrix(page, "block_output"), made.block.output)
 
 
-def test_what_follows_from_an_edit_follows(lesson):
-    page, made = lesson()
-    type_in(page, "words", 0, 0, "2.5")
+def test_what_follows_from_an_edit_follows(opened):
+    page, made = opened()
+    put(page, "words", 0, 0, "2.5")
     x = made.embedding.words.copy()
     x[0, 0] = 2.5
     eye = np.eye(4)
@@ -111,9 +90,9 @@ def test_what_follows_from_an_edit_follows(lesson):
     same(matrix(page, "h0.context"), made.heads[0].context)
 
 
-def test_a_result_can_be_replaced_and_put_back(lesson):
-    page, made = lesson(place="step=3")
-    type_in(page, "h0.scores", 0, 2, "1/2")
+def test_a_result_can_be_replaced_and_put_back(opened):
+    page, made = opened(place="step=3")
+    put(page, "h0.scores", 0, 2, "1/2")
     scores = made.heads[0].scores.copy()
     scores[0, 2] = 0.5
     go_to(page, 5)
@@ -127,16 +106,16 @@ def test_a_result_can_be_replaced_and_put_back(lesson):
     same(matrix(page, "h0.scores"), made.heads[0].scores)
 
 
-def test_what_is_no_number_is_said(lesson):
-    page, made = lesson()
-    cell = type_in(page, "words", 1, 1, "cat")
+def test_what_is_no_number_is_said(opened):
+    page, made = opened()
+    cell = put(page, "words", 1, 1, "cat")
     assert page.locator("[data-part=problem]").first.inner_text()
     cell.press("Escape")
     same(matrix(page, "words"), made.embedding.words)
 
 
-def test_scaling_and_the_mask_can_be_switched(lesson):
-    page, made = lesson(place="step=4")
+def test_scaling_and_the_mask_can_be_switched(opened):
+    page, made = opened(place="step=4")
     page.locator("[data-part=toggle-scaled]").click()
     go_to(page, 5)
     same(matrix(page, "h0.weights"), softmax(made.heads[0].scores))
@@ -156,21 +135,21 @@ def heat_cell(page, row, key):
 
 
 @pytest.mark.parametrize("ratio", [1, 2])
-def test_weights_have_the_palettes_colours(lesson, ratio):
-    page, made = lesson(place="step=5", device_scale_factor=ratio)
-    for (row, key), code in np.ndenumerate(codes(made.heads[0].weights)):
-        x, y, _, _ = heat_cell(page, row, key)
-        corner = ratio * (x + 3), ratio * (y + 3)  # the number stands in the middle
-        found = pixel(page, "[data-part=heat-map]", *corner)
-        assert found[:3] == tuple(palette()[code].tolist())
+def test_weights_have_the_palettes_colours(opened, ratio):
+    page, made = opened(place="step=5", device_scale_factor=ratio)
+    shades = codes(made.heads[0].weights)
+    cells = [heat_cell(page, row, key)[:2] for row, key in np.ndindex(*shades.shape)]
+    corners = [(ratio * (x + 3), ratio * (y + 3)) for x, y in cells]  # numbers are in the middle
+    expected = [tuple(palette()[code].tolist()) for code in shades.ravel()]
+    assert pixels(page, "[data-part=heat-map]", corners) == expected
 
 
 def reading(page):
     return page.locator("[data-part=heat-reading]").first.inner_text()
 
 
-def test_a_cell_is_read_by_pointing_and_by_keys(lesson):
-    page, made = lesson(place="step=5")
+def test_a_cell_is_read_by_pointing_and_by_keys(opened):
+    page, made = opened(place="step=5")
     canvas = page.locator("[data-part=heat-map]").first
     x, y, width, height = heat_cell(page, 2, 1)
     canvas.hover(position={"x": x + width / 2, "y": y + height / 2})
@@ -197,8 +176,8 @@ def test_a_cell_is_read_by_pointing_and_by_keys(lesson):
 # ── the room ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_keys_walk_through_the_steps_and_the_address_keeps_the_place(lesson):
-    page, _ = lesson()
+def test_keys_walk_through_the_steps_and_the_address_keeps_the_place(opened):
+    page, _ = opened()
     for step in (2, 3):
         page.keyboard.press("ArrowRight")
         page.wait_for_selector(f'[data-part=stage][data-step="{step}"]')
@@ -212,22 +191,22 @@ def test_keys_walk_through_the_steps_and_the_address_keeps_the_place(lesson):
     assert page.locator("dialog.help").count() == 0
 
 
-def test_a_question_is_answered_on_demand(lesson):
-    page, _ = lesson()
+def test_a_question_is_answered_on_demand(opened):
+    page, _ = opened()
     assert page.locator("[data-part=answer]").count() == 0
     page.locator("[data-part=show-answer]").click()
     assert page.locator("[data-part=answer]").inner_text()
 
 
-def test_made_up_numbers_are_said_to_be(lesson):
-    page, _ = lesson(Options("Bees make honey"))
+def test_made_up_numbers_are_said_to_be(opened):
+    page, _ = opened(Options("Bees make honey"))
     assert "made up" in page.locator("[data-part=made-up]").inner_text().lower()
-    page, _ = lesson()
+    page, _ = opened()
     assert page.locator("[data-part=made-up]").count() == 0
 
 
-def test_presenting_takes_keys_alone(lesson):
-    page, _ = lesson(place="step=3")
+def test_presenting_takes_keys_alone(opened):
+    page, _ = opened(place="step=3")
     page.keyboard.press("p")
     page.wait_for_selector("[data-part=presenter]")
     size = page.locator("[data-part=step-title]").evaluate("e => getComputedStyle(e).fontSize")
@@ -242,8 +221,8 @@ def test_presenting_takes_keys_alone(lesson):
         page.wait_for_selector("[data-part=presenter]")
 
 
-def test_brackets_are_as_tall_as_their_line(lesson):
-    page, _ = lesson(LESSONS["heads"])
+def test_brackets_are_as_tall_as_their_line(opened):
+    page, _ = opened(LESSONS["heads"])
     for step in (1, 7, 9):
         go_to(page, step)
         heights = page.locator("[data-part=formula] math mtext").evaluate_all(
@@ -252,18 +231,19 @@ def test_brackets_are_as_tall_as_their_line(lesson):
         assert heights and page.locator("[data-part=formula]").bounding_box()["height"] < 45, step
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_no_step_is_wider_than_the_window(lesson, width, scheme):
-    page, _ = lesson(LESSONS["heads"], width=width, color_scheme=scheme)
+def test_no_step_is_wider_than_the_window(opened, width):
+    page, _ = opened(LESSONS["heads"], width=width)
     for step in STEPS:
         go_to(page, step)
-        assert overflow(page) <= 0, step
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert overflow(page) <= 0, (step, scheme)
 
 
-def test_a_long_sentence_stays_usable(lesson):
+def test_a_long_sentence_stays_usable(opened):
     words = " ".join(f"w{n}" for n in range(512))
-    page, _ = lesson(Options(words, projections="random:1"), "step=5")
+    page, _ = opened(Options(words, projections="random:1"), "step=5")
     assert page.locator("*").count() < 6000
     go_to(page, 6)
     go_to(page, 9)
@@ -272,8 +252,8 @@ def test_a_long_sentence_stays_usable(lesson):
 # ── labs ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_questions_that_learners_ask_can_be_tried(lesson):
-    page, made = lesson(LESSONS["heads"], "step=3&row=1")
+def test_questions_that_learners_ask_can_be_tried(opened):
+    page, made = opened(LESSONS["heads"], "step=3&row=1")
     scores = made.heads[0].scores
     page.locator("[data-part=other-picker] button").nth(1).click()
     there, back = figures(page, "[data-part=both-ways]")
@@ -297,8 +277,8 @@ def test_questions_that_learners_ask_can_be_tried(lesson):
     assert page.locator("[data-part=head-0] [data-token='0']").count() == 4
 
 
-def test_the_scaling_lab_measures_after_a_guess(lesson):
-    page, _ = lesson(place="step=4")
+def test_the_scaling_lab_measures_after_a_guess(opened):
+    page, _ = opened(place="step=4")
     assert page.locator("[data-part=scaling-table]").count() == 0
     page.locator("[data-part=guess] [data-choice=width]").click()
     page.wait_for_selector('[data-part=scaling-table][aria-busy="false"]')
@@ -311,8 +291,8 @@ def test_the_scaling_lab_measures_after_a_guess(lesson):
     assert again != [raw, scaled] and again[0] == pytest.approx(64, rel=0.2)
 
 
-def test_a_training_step_with_and_without_scaling(lesson):
-    page, _ = lesson(place="step=5")
+def test_a_training_step_with_and_without_scaling(opened):
+    page, _ = opened(place="step=5")
     before = figures(page, "[data-part=training-table]")
     page.locator("[data-part=train-ten]").click()
     after = figures(page, "[data-part=training-table]")
@@ -320,16 +300,16 @@ def test_a_training_step_with_and_without_scaling(lesson):
     assert value(page, "[data-part=train-count]") == 10
 
 
-def test_a_saturated_row_is_seen_to_die(lesson):
-    page, _ = lesson(place="step=4")
-    type_in(page, "h0.scaled", 0, 0, "60")
+def test_a_saturated_row_is_seen_to_die(opened):
+    page, _ = opened(place="step=4")
+    put(page, "h0.scaled", 0, 0, "60")
     go_to(page, 5)
     assert figures(page, "[data-part=meter-entropy]")[0] < 1e-6
     assert figures(page, "[data-part=meter-jacobian]")[0] < 1e-6
 
 
-def test_what_was_counted_twice(lesson):
-    page, _ = lesson(place="step=6")
+def test_what_was_counted_twice(opened):
+    page, _ = opened(place="step=6")
     lab = page.locator("[data-part=counted-twice]")
     assert "1.2669" in lab.inner_text()
     for choice, fits in (("cat", "false"), ("weight", "true")):
@@ -337,16 +317,16 @@ def test_what_was_counted_twice(lesson):
         assert lab.locator("[data-part=slip-outcome]").get_attribute("data-fits") == fits
 
 
-def test_heads_at_the_same_parameter_count(lesson):
-    page, _ = lesson(place="step=7")
+def test_heads_at_the_same_parameter_count(opened):
+    page, _ = opened(place="step=7")
     for n, heads in enumerate((1, 2, 4)):
         page.locator(f'[data-part=heads-choice] [data-choice="{n}"]').click()
         assert "= 64 parameters" in page.locator("[data-part=parameter-count]").inner_text()
         assert page.locator("[data-part=head-map] [data-part=heat-map]").count() == heads
 
 
-def test_a_real_head(lesson):
-    page, _ = lesson(place="step=8")
+def test_a_real_head(opened):
+    page, _ = opened(place="step=8")
     assert "SmolLM2" in page.locator("[data-part=real-head]").inner_text()
     heaviest = figures(page, "[data-part=real-top]")[2]  # the score, the scaled score, the weight
     assert f" {heaviest:.2f}" in page.locator("[data-part=heat-map]").get_attribute("aria-label")
@@ -360,8 +340,8 @@ def fill_exercise(page, name, numbers):
 
 
 @pytest.mark.parametrize("slip", [None, "scaled"])
-def test_an_exercise_is_checked_on_the_page(lesson, slip):
-    page, _ = lesson(place="step=9")
+def test_an_exercise_is_checked_on_the_page(opened, slip):
+    page, _ = opened(place="step=9")
     tokens, _x, head = draw_exercise(EXERCISES[0])
     assert " ".join(tokens).split()[0] in page.locator("[data-part=exercise-task]").inner_text()
     page.locator('[data-part=exercise-row] [data-choice="-1"]').click()
@@ -389,9 +369,9 @@ def saved(page, which, folder):
     return path
 
 
-def test_the_saved_page_opens_with_the_same_edits(lesson, tab, tmp_path):
-    page, _ = lesson()
-    type_in(page, "words", 2, 3, "-1.5")
+def test_the_saved_page_opens_with_the_same_edits(opened, tab, tmp_path):
+    page, _ = opened()
+    put(page, "words", 2, 3, "-1.5")
     go_to(page, 9)
     expected = matrix(page, "block_output")
     path = saved(page, "html", tmp_path)
@@ -402,9 +382,9 @@ def test_the_saved_page_opens_with_the_same_edits(lesson, tab, tmp_path):
     assert matrix(again, "words")[2, 3] == -1.5
 
 
-def test_the_saved_python_gives_every_number(lesson, tmp_path):
-    page, _ = lesson(LESSONS["heads"])
-    type_in(page, "words", 0, 1, "0.75")
+def test_the_saved_python_gives_every_number(opened, tmp_path):
+    page, _ = opened(LESSONS["heads"])
+    put(page, "words", 0, 1, "0.75")
     go_to(page, 9)
     output = matrix(page, "block_output")
     path = saved(page, "python", tmp_path)
@@ -429,11 +409,9 @@ def test_learn_web_serves_the_page(tab):
             it.terminate()
 
 
-def test_without_scripts_the_lesson_can_still_be_read(chromium, tmp_path):
-    path = tmp_path / "lesson.html"
-    path.write_text(lesson_page(make_lesson(LESSONS["notes"])), encoding="utf-8")
+def test_without_scripts_the_lesson_can_still_be_read(chromium, lesson_file):
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(path.as_uri())
+    page.goto(lesson_file(LESSONS["notes"]))
     assert "[0.8446 0.5777 0.8446 0.5777]" in page.locator("noscript").inner_text()
     context.close()

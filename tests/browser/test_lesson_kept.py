@@ -4,38 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import overflow
-from regard.learn import Options, make_lesson
-from regard.viewer.notebook import lesson_page
+from browser.reading import go_to, overflow, put, value
 
 BANK = "sentence=She+sat+on+the+bank+of+the+river&vectors=features&heads=by-hand"
-
-
-@pytest.fixture
-def lesson(tab, tmp_path):
-    """Opens the notes' lesson from its file."""
-
-    def open_lesson(place="step=1", **how):
-        path = tmp_path / "lesson.html"
-        path.write_text(lesson_page(make_lesson(Options("The cat sat"))), encoding="utf-8")
-        page = tab(f"{path.as_uri()}#{place}", **how)
-        page.wait_for_selector("[data-part=learner-room], [data-part=all-steps]")
-        return page
-
-    return open_lesson
-
-
-def put(page, text):
-    cell = page.locator("[data-part=cell][data-matrix=words]").first
-    cell.click()
-    cell.fill(text)
-    cell.press("Enter")
-
-
-def first_number(page):
-    return float(
-        page.locator("[data-part=cell][data-matrix=words]").first.get_attribute("data-value")
-    )
 
 
 def type_sentence(page, text):
@@ -81,13 +52,13 @@ def test_a_saved_page_opens_at_its_step_in_its_language(lesson, tab, tmp_path):
 
 def test_undo_brings_the_lesson_back_with_its_changes(lesson):
     page = lesson()
-    put(page, "1,5")
+    put(page, "words", 0, 0, "1,5")
     page.locator("[data-part=token-picker] button").nth(2).click()
     type_sentence(page, "A bird flew")
     assert "stays with" in page.locator("[data-part=left-behind]").inner_text()
     page.locator("[data-part=undo-change]").click()
     assert page.locator("[data-part=sentence]").text_content() == "The cat sat"
-    assert first_number(page) == 1.5
+    assert value(page, "[data-part=cell][data-matrix=words]") == 1.5
     pressed = page.locator("[data-part=token-picker] [aria-pressed=true]")
     assert pressed.inner_text() == "sat"
     assert page.locator("[data-part=left-behind]").count() == 0
@@ -95,11 +66,11 @@ def test_undo_brings_the_lesson_back_with_its_changes(lesson):
 
 def test_back_brings_the_changes_back(lesson):
     page = lesson()
-    put(page, "7")
+    put(page, "words", 0, 0, "7")
     type_sentence(page, "A bird flew")
     page.go_back()
     page.locator("[data-part=sentence]", has_text="The cat sat").wait_for(state="attached")
-    assert first_number(page) == 7
+    assert value(page, "[data-part=cell][data-matrix=words]") == 7
     assert page.locator("[data-part=left-behind]").count() == 0
 
 
@@ -109,8 +80,8 @@ def test_each_exercise_keeps_its_answers(lesson):
     choices = page.locator("[data-part=exercise-choice] button")
     choices.nth(1).click()
     assert page.locator("[data-part=exercise-Q] input").first.input_value() == ""
-    page.locator("[data-part=step-3]").click()
-    page.locator("[data-part=step-9]").click()
+    go_to(page, 3)
+    go_to(page, 9)
     choices.first.click()
     assert page.locator("[data-part=exercise-Q] input").first.input_value() == "0,5"
 
@@ -135,13 +106,9 @@ def test_a_link_that_cannot_be_followed_says_so_and_is_put_right(lesson, place, 
     assert page.locator("[data-part=ignored]").count() == 0
 
 
-def test_a_good_link_is_followed_without_a_word(lesson):
-    page = lesson(f"step=3&{BANK}&head=2")
-    assert page.locator("[data-part=ignored]").count() == 0
-
-
-def test_the_row_of_a_link_has_scores(lesson):
+def test_a_good_link_is_followed_without_a_word_and_its_row_has_scores(lesson):
     page = lesson(f"step=3&{BANK}")
+    assert page.locator("[data-part=ignored]").count() == 0
     pressed = page.locator("[data-part=token-picker] [aria-pressed=true]")
     assert pressed.inner_text() == "bank"
 
@@ -161,11 +128,7 @@ def test_paper_has_the_answer_and_colours_and_nothing_to_press(lesson):
     assert bar.evaluate("bar => getComputedStyle(bar).printColorAdjust") == "exact"
     heading = page.locator(".learn-stage h3").first
     assert heading.evaluate("title => getComputedStyle(title).breakAfter") == "avoid"
-
-
-def test_dark_is_light_on_paper(lesson):
-    page = lesson("step=5", color_scheme="dark")
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")  # which is light on paper
     ink = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink')")
     assert ink == "#1d1f23"
 
@@ -192,14 +155,14 @@ def test_all_steps_are_printed(lesson):
     page.evaluate(put_in)
     page.locator("[data-part=print-all]").click()
     page.wait_for_selector("[data-part=all-steps]")
-    page.wait_for_timeout(600)
-    assert page.evaluate("window.printed") == 1
+    page.wait_for_function("() => window.printed === 1")
     steps = page.locator("[data-part=all-steps] [data-part=stage]")
     assert [one.get_attribute("data-step") for one in steps.all()] == [str(n) for n in range(13)]
     assert all(one.inner_text().strip() for one in steps.all())
     page.locator("[data-part=leave-print]").click()
     page.wait_for_selector("[data-part=learner-room]")
     assert step_of(page) == "9"
+    assert page.evaluate("window.printed") == 1
 
 
 # ── the keyboard, narrow screens ─────────────────────────────────────────────────────────────
@@ -221,8 +184,7 @@ def test_the_focus_goes_to_the_title_of_the_next_step(lesson):
 def test_a_long_word_fits_the_page(lesson, letters, width):
     page = lesson(f"step=0&sentence=The+{'x' * letters}+sat", width=width, height=900)
     for step in range(13):
-        page.locator(f"[data-part=step-{step}]").click()
-        page.wait_for_selector(f'[data-part=stage][data-step="{step}"]')
+        go_to(page, step)
         assert overflow(page) <= 0, step
     page.locator("[data-part=step-1]").click()
     assert "x" * 13 not in page.locator("[data-part=made-up]").inner_text()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from browser.reading import overflow
+from browser import reading
+from browser.reading import figures, put
 from regard.learn import Options, make_lesson
 from regard.viewer.lesson import lesson_data
-from regard.viewer.notebook import lesson_page
 
 STEPS = {"meet": 3, "scale": 4, "squeeze": 5, "flow": 6, "heads": 7}
 LONG = (
@@ -76,24 +76,35 @@ CONTRAST = """() => {
 
 COUNT_FRAMES = """
     window.framesAsked = 0;
-    const ask = window.requestAnimationFrame.bind(window);
-    window.requestAnimationFrame = (run) => { window.framesAsked += 1; return ask(run); };
+    window.ownFrame = window.requestAnimationFrame.bind(window);
+    window.requestAnimationFrame = (run) => { window.framesAsked += 1; return ownFrame(run); };
 """
+
+# What is true at moments of a scene: an array of what the function gives at each.
+AT_MOMENTS = """async (shares) => {
+    const range = document.querySelector("[data-part=motion-scrubber]");
+    const made = [];
+    for (const share of shares) {
+        range.value = Math.round(range.max * share);
+        range.dispatchEvent(new Event("input", { bubbles: true }));
+        await new Promise((done) => ownFrame(() => setTimeout(done)));
+        made.push((WHAT)());
+    }
+    return made;
+}"""
+WIDER = "() => document.documentElement.scrollWidth - innerWidth"
 
 
 @pytest.fixture
-def film(tab, tmp_path):
+def film(tab, lesson_file):
     """Opens a lesson at the step of a scene: the page, and Python's lesson."""
 
     def open_film(scene="meet", lesson="notes", place="", **how):
-        made = make_lesson(LESSONS[lesson])
-        path = tmp_path / "lesson.html"
-        path.write_text(lesson_page(made), encoding="utf-8")
         page = tab(**how)
         page.add_init_script(COUNT_FRAMES)
-        page.goto(f"{path.as_uri()}#step={STEPS[scene]}{place}")
+        page.goto(f"{lesson_file(LESSONS[lesson])}#step={STEPS[scene]}{place}")
         page.wait_for_selector("[data-part=motion-stage]")
-        return page, made
+        return page, make_lesson(LESSONS[lesson])
 
     return open_film
 
@@ -110,21 +121,43 @@ def caption(page):
     return part(page, "caption").inner_text()
 
 
+def at_moments(page, shares, what):
+    """What a function of the page gives, at each of these shares of the film."""
+    return page.evaluate(AT_MOMENTS.replace("WHAT", what), [float(share) for share in shares])
+
+
 def seek(page, share):
-    part(page, "scrubber").evaluate(
-        """(range, share) => {
-            range.value = Math.round(range.max * share);
-            range.dispatchEvent(new Event("input", { bubbles: true }));
-        }""",
-        share,
+    at_moments(page, [share], "() => null")
+
+
+def frames(page, count):
+    """So many frames later."""
+    page.evaluate(
+        """(left) => new Promise((done) => {
+            const next = () => (left-- > 0 ? ownFrame(next) : done());
+            next();
+        })""",
+        count,
     )
+
+
+def until_it_says(page, word):
+    """On the button that plays."""
     page.wait_for_function(
-        """() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(true))))"""
+        "(word) => document.querySelector('[data-part=motion-play]').innerText.includes(word)",
+        arg=word,
+    )
+
+
+def until_past(page, moment):
+    page.wait_for_function(
+        "(moment) => document.querySelector('[data-part=motion-scrubber]').value > moment",
+        arg=moment,
     )
 
 
 def values(page, name):
-    return [float(one.get_attribute("data-value")) for one in part(page, name).all()]
+    return reading.values(page, f"[data-part=motion-{name}]")
 
 
 def is_playing(page):
@@ -136,16 +169,14 @@ def is_playing(page):
 
 def test_it_plays_when_asked_and_stops(film):
     page, _ = film()
-    page.wait_for_timeout(300)
+    frames(page, 12)
     assert time_of(page) == 0
     part(page, "play").click()
-    page.wait_for_function(
-        "() => document.querySelector('[data-part=motion-scrubber]').value > 400"
-    )
+    until_past(page, 400)
     part(page, "play").click()
-    page.wait_for_timeout(100)
+    frames(page, 4)
     stopped, asked = time_of(page), page.evaluate("framesAsked")
-    page.wait_for_timeout(300)
+    frames(page, 12)
     assert time_of(page) == stopped
     assert page.evaluate("framesAsked") == asked, "frames are asked for while nothing moves"
 
@@ -155,22 +186,19 @@ def test_the_end_is_a_pause_and_play_begins_again(film):
     part(page, "speed").select_option("2")
     seek(page, 0.9)
     part(page, "play").click()
-    page.wait_for_function(
-        "() => document.querySelector('[data-part=motion-play]').innerText.includes('again')"
-    )
-    end = time_of(page)
+    until_it_says(page, "again")
     part(page, "play").click()
-    page.wait_for_timeout(150)
-    assert is_playing(page)
-    assert 0 <= time_of(page) < end / 2
+    page.wait_for_function("""() => {
+        const at = (name) => document.querySelector(`[data-part=motion-${name}]`);
+        const { value, max } = at("scrubber");
+        return at("play").innerText.includes("Pause") && value < max / 2;
+    }""")
 
 
 def test_keys_play_and_step(film):
     page, made = film()
     page.keyboard.press("v")
-    page.wait_for_function(
-        "() => document.querySelector('[data-part=motion-scrubber]').value > 100"
-    )
+    until_past(page, 100)
     assert is_playing(page)
     page.keyboard.press("v")
     assert not is_playing(page)
@@ -214,33 +242,34 @@ def test_without_motion_there_are_only_stills(film):
     part(page, "speed").select_option("2")
     page.evaluate("framesAsked = 0")
     part(page, "play").click()
-    seen = set()
-    for _ in range(25):
-        seen.add(time_of(page))
-        page.wait_for_timeout(100)
+    until_it_says(page, "Pause")
+    seen = page.evaluate("""() => new Promise((done) => {
+        const at = (name) => document.querySelector(`[data-part=motion-${name}]`);
+        const times = new Set();
+        const look = () => {
+            times.add(Number(at("scrubber").value));
+            if (at("play").innerText.includes("Pause")) ownFrame(look);
+            else done([...times]);
+        };
+        look();
+    })""")
     assert page.evaluate("framesAsked") <= 2  # none for motion
-    assert seen <= stills
-    assert max(stills) in seen
-    assert not is_playing(page)
+    assert max(stills) in seen and set(seen) <= stills
 
 
 def test_it_stops_where_it_cannot_be_seen(film):
     page, _ = film(height=500)
     page.keyboard.press("v")
-    page.wait_for_function("() => document.querySelector('[data-part=motion-scrubber]').value > 50")
+    until_past(page, 50)
     page.evaluate("() => scrollTo(0, document.body.scrollHeight)")
-    page.wait_for_function(
-        "() => document.querySelector('[data-part=motion-play]').innerText.includes('Play')"
-    )
+    until_it_says(page, "Play")
     page.keyboard.press("v")  # comes back to the film
-    page.wait_for_timeout(150)
-    assert is_playing(page)
+    until_it_says(page, "Pause")
     page.evaluate("""() => {
         Object.defineProperty(document, "hidden", { value: true, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"));
     }""")
-    page.wait_for_timeout(50)
-    assert not is_playing(page)
+    until_it_says(page, "Play")
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────
@@ -250,9 +279,9 @@ def test_it_stops_where_it_cannot_be_seen(film):
 def test_its_numbers_are_pythons(film, lesson):
     page, made = film("meet", lesson)
     head, row = made.heads[0], made.sentence.focus
-    for share in np.linspace(0, 1, MOMENTS):
-        seek(page, share)
-        shown = values(page, "score")
+    scores = """() => [...document.querySelectorAll("[data-part=motion-score]")].map(
+        (one) => Number(one.dataset.value))"""
+    for shown in at_moments(page, np.linspace(0, 1, MOMENTS), scores):
         np.testing.assert_allclose(shown, head.scores[row][: len(shown)], atol=1e-9)
     assert len(shown) == len(made.sentence.tokens)
     page.keyboard.press("ArrowRight")
@@ -291,78 +320,74 @@ def test_one_head_is_joined_with_another(film):
     assert "has one head" in page.locator(".motion-lead-in").inner_text()
     assert part(page, "chip").count() == 2
     seek(page, 1)
-    lab = page.locator("[data-part=heads-lab] [data-part=concat] p").last
-    shown = [float(one.get_attribute("data-value")) for one in lab.locator("[data-value]").all()]
-    np.testing.assert_allclose(values(page, "output"), shown, atol=1e-9)
+    lab = page.locator("[data-part=heads-lab] [data-part=concat]")
+    np.testing.assert_allclose(values(page, "output"), figures(lab, "p:last-of-type"), atol=1e-9)
 
 
 def test_it_follows_an_edit(film):
     page, _ = film("flow")
-    cell = page.locator('[data-part=cell][data-matrix="h0.values"][data-row="0"]').first
     seek(page, 1)
     before = values(page, "sum")
-    cell.fill("3")
-    cell.press("Enter")
-    page.wait_for_timeout(100)
-    after = values(page, "sum")
-    assert after[0] > before[0] + 0.5
-    np.testing.assert_allclose(after[1:], before[1:])
+    put(page, "h0.values", 0, 0, "3")
+    page.wait_for_function(
+        "(before) => document.querySelector('[data-part=motion-sum]').dataset.value > before + 0.5",
+        arg=before[0],
+    )
+    np.testing.assert_allclose(values(page, "sum")[1:], before[1:])
 
 
 def test_q_lies_over_no_other_row_and_brings_its_numbers(film):
     page, made = film("meet", "long")
     query = made.heads[0].queries[made.sentence.focus]
-    tops, brought = set(), 0
-    for share in np.linspace(0, 1, 60):
-        seek(page, share)
-        tops.update(part(page, "q").evaluate_all("all => all.map(one => one.y.baseVal.value)"))
-        carried = values(page, "carried")
-        if carried:
-            brought += 1
-            np.testing.assert_allclose(carried, query[len(query) - len(carried) :], atol=1e-9)
-    assert brought > 3
+    rows = """() => {
+        const parts = (name) => [...document.querySelectorAll(`[data-part=motion-${name}]`)];
+        return [parts("q").map((one) => one.y.baseVal.value),
+                parts("carried").map((one) => Number(one.dataset.value))];
+    }"""
+    moments = at_moments(page, np.linspace(0, 1, 60), rows)
+    carried = [numbers for _, numbers in moments if numbers]
+    for numbers in carried:
+        np.testing.assert_allclose(numbers, query[len(query) - len(numbers) :], atol=1e-9)
+    assert len(carried) > 3
     drawn = 12 + 2  # keys, those left out, and q's own row: between rows it is never seen
-    assert 3 < len(tops) <= drawn
+    assert 3 < len({top for tops, _ in moments for top in tops}) <= drawn
 
 
 # ── readable ─────────────────────────────────────────────────────────────────────────────────
+
+
+def in_every_scene(page, shares, what):
+    """Of each scene in turn: what a function of the page gives at these moments."""
+    for scene in STEPS:
+        page.wait_for_selector(f"[data-scene={scene}]")
+        yield scene, at_moments(page, shares, what)
+        page.keyboard.press("ArrowRight")
+
+
+CROWDED = f"() => [...({COLLISIONS})(), ...(({WIDER})() > 0 ? ['wider than the window'] : [])]"
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_no_text_stands_on_another(film, lesson, width):
     page, _ = film("meet", lesson, width=width)
-    for scene in STEPS:
-        page.wait_for_selector(f"[data-scene={scene}]")
-        for share in np.linspace(0, 1, MOMENTS):
-            seek(page, share)
-            assert page.evaluate(COLLISIONS) == [], f"{scene} at {share:.2f}"
-            assert overflow(page) <= 0
-        page.keyboard.press("ArrowRight")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_has_contrast(film, scheme):
-    page, _ = film("meet", "causal", color_scheme=scheme)
-    for scene in STEPS:
-        page.wait_for_selector(f"[data-scene={scene}]")
-        for share in (0, 0.35, 0.7, 1):
-            seek(page, share)
-            ratio, words = page.evaluate(CONTRAST)
-            assert ratio >= 4.5, f"{words} in {scene} at {share}"
-        page.keyboard.press("ArrowRight")
+    for scene, crowded in in_every_scene(page, np.linspace(0, 1, MOMENTS), CROWDED):
+        assert crowded == [[]] * MOMENTS, scene
 
 
 @pytest.mark.parametrize("code", ["de", "zh"])
 def test_other_languages_fit(film, code):
     page, _ = film("meet", "causal", f"&language={code}", width=390)
-    for scene in STEPS:
-        page.wait_for_selector(f"[data-scene={scene}]")
-        for share in (0, 0.5, 1):
-            seek(page, share)
-            assert page.evaluate(COLLISIONS) == [], f"{scene} at {share:.2f}"
-        assert overflow(page) <= 0
-        page.keyboard.press("ArrowRight")
+    for scene, crowded in in_every_scene(page, (0, 0.5, 1), CROWDED):
+        assert crowded == [[]] * 3, scene
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_contrast(film, scheme):
+    page, _ = film("meet", "causal", color_scheme=scheme)
+    for scene, least in in_every_scene(page, (0, 0.35, 0.7, 1), CONTRAST):
+        for ratio, words in least:
+            assert ratio >= 4.5, f"{words} in {scene}"
 
 
 def test_presenting(film):

@@ -5,26 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from browser.reading import matrix, overflow
+from browser.reading import go_to, matrix, overflow, put
 from regard.learn import Options, make_lesson
-from regard.viewer.notebook import lesson_page
 
 BANK = "She sat on the bank of the river"
 IT = "The animal did not cross the street because it was too tired"
-
-
-@pytest.fixture
-def lesson(tab, tmp_path):
-    """Opens a lesson from its file."""
-
-    def open_lesson(options=Options("The cat sat"), place="step=1", **how):  # noqa: B008
-        path = tmp_path / "lesson.html"
-        path.write_text(lesson_page(make_lesson(options)), encoding="utf-8")
-        page = tab(f"{path.as_uri()}#{place}", **how)
-        page.wait_for_selector("[data-part=learner-room]")
-        return page
-
-    return open_lesson
 
 
 def type_sentence(page, text):
@@ -39,7 +24,7 @@ def said(page):
 def expect_weights(page, options):
     """Step 5 shows the weights that Python computes, of every head."""
     made = make_lesson(options)
-    page.locator("[data-part=step-5]").click()
+    go_to(page, 5)
     for number, head in enumerate(made.heads):
         if len(made.heads) > 1:
             page.locator("[data-part=head-picker] button").nth(number).click()
@@ -76,7 +61,7 @@ def test_vectors_and_heads_are_chosen(lesson, vectors, heads, options):
 
 
 def test_features_name_the_columns(lesson):
-    page = lesson(place="step=1&vectors=features")
+    page = lesson("step=1&vectors=features")
     names = page.locator("[data-matrix=words] thead th").all_inner_texts()
     assert names == ["person", "animal", "thing", "place", "water", "money", "action", "past"]
     page.locator("[data-part=language-picker]").select_option("de")
@@ -106,7 +91,7 @@ def test_heads_made_by_hand_are_offered_for_features_alone(lesson):
 
 
 def test_a_link_opens_the_sentence_and_back_leads_to_the_one_before(lesson):
-    page = lesson(place="step=3&sentence=The+cat+ran&vectors=features&heads=by-hand&row=2&head=2")
+    page = lesson("step=3&sentence=The+cat+ran&vectors=features&heads=by-hand&row=2&head=2")
     assert said(page) == "The cat ran"
     assert page.locator("[data-part=stage]").get_attribute("data-step") == "3"
     assert page.locator("[data-part=head-picker] [aria-pressed=true]").inner_text() == "2"
@@ -154,26 +139,23 @@ def test_keys_of_the_room_are_letters_while_typing(lesson):
 
 def test_numbers_put_in_by_hand_are_forgotten(lesson):
     page = lesson()
-    cell = page.locator("[data-part=cell][data-matrix=words]").first
-    cell.click()
-    cell.fill("7")
-    cell.press("Enter")
+    put(page, "words", 0, 0, "7")
     assert page.locator("[data-part=changes]").count() == 1
     type_sentence(page, "The cat")
     assert page.locator("[data-part=changes]").count() == 0
 
 
 def test_a_page_made_with_a_choice_opens_with_it(lesson):
-    page = lesson(Options(BANK, vectors="features", projections="by-hand"))
+    page = lesson(options=Options(BANK, vectors="features", projections="by-hand"))
     assert page.locator("[data-part=vectors-choice]").input_value() == "features"
     assert page.locator("[data-part=heads-choice-of-page]").input_value() == "by-hand"
-    page = lesson(Options("The cat sat", projections="random:7"))
+    page = lesson(options=Options("The cat sat", projections="random:7"))
     assert page.locator("[data-part=vectors-choice]").input_value() == ""
     assert "made with" in page.locator("[data-part=choice-words]").inner_text()
 
 
 def test_a_changed_lesson_is_taken_along(lesson, tab, tmp_path):
-    page = lesson(place=f"step=9&sentence={BANK.replace(' ', '+')}&vectors=features&heads=by-hand")
+    page = lesson(f"step=9&sentence={BANK.replace(' ', '+')}&vectors=features&heads=by-hand")
     with page.expect_download() as saving:
         page.locator("[data-part=save-html]").click()
     saved = tmp_path / "saved.html"
@@ -188,10 +170,10 @@ def test_a_changed_lesson_is_taken_along(lesson, tab, tmp_path):
 @pytest.mark.parametrize("width", [390, 1920])
 def test_it_fits_the_screen(lesson, width):
     page = lesson(
-        place=f"step=1&sentence={IT.replace(' ', '+')}&vectors=features&heads=by-hand",
+        f"step=1&sentence={IT.replace(' ', '+')}&vectors=features&heads=by-hand",
         width=width, height=800,
     )  # fmt: skip
     for step in (1, 2, 5, 7):
-        page.locator(f"[data-part=step-{step}]").click()
+        go_to(page, step)
         assert overflow(page) <= 0
     assert page.locator("[data-part=sentence-input]").is_visible()

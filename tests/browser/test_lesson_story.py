@@ -8,32 +8,21 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from browser.reading import figures, overflow, value
+from browser.reading import figures, go_to, overflow, value, values
 from regard.learn import Options, make_lesson
-from regard.viewer.notebook import lesson_page
 
 NEW = (0, 10, 11, 12)
 RIVER, MONEY = "She sat on the bank of the river", "She put the money in the bank"
 
 
 @pytest.fixture
-def lesson(tab, tmp_path):
-    """Opens a lesson from its file."""
+def opened(lesson):
+    """Opens a lesson, by default where it begins."""
 
     def open_lesson(place="", sentence="The cat sat", width=1280, **options):
-        path = tmp_path / "lesson.html"
-        path.write_text(lesson_page(make_lesson(Options(sentence, **options))), encoding="utf-8")
-        page = tab(f"{path.as_uri()}#{place}", width=width)
-        page.wait_for_selector("[data-part=learner-room]")
-        return page
+        return lesson(place, Options(sentence, **options), width=width)
 
     return open_lesson
-
-
-def numbers(page, selector):
-    """Every data-value under a selector."""
-    found = page.locator(selector).evaluate_all("all => all.map(one => one.dataset.value)")
-    return [float(one) for one in found]
 
 
 def features(page, which):
@@ -53,29 +42,28 @@ def slide(page, part, key, times=1):
 # ── why ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_page_opens_with_the_question_why(lesson):
-    page = lesson()
-    assert page.locator('[data-part=stage][data-step="0"]').count() == 1
-    page = lesson("step=4")
-    assert page.locator('[data-part=stage][data-step="4"]').count() == 1
+def test_the_page_opens_with_the_question_why(opened):
+    for place, step in (("", 0), ("step=4", 4), ("view=lesson", 1)):  # a head of play: as it did
+        stage = opened(place).locator("[data-part=stage]")
+        assert stage.get_attribute("data-step") == str(step)
 
 
-def test_bank_means_water_by_the_river_and_money_with_the_money(lesson):
-    page = lesson()
+def test_bank_means_water_by_the_river_and_money_with_the_money(opened):
+    page = opened()
     river, money = features(page, 0), features(page, 1)
     assert river["water"] > river["money"] and money["money"] > money["water"]
     expected = make_lesson(Options(RIVER, vectors="features", projections="by-hand"))
     at = expected.sentence.tokens.index("bank")
     np.testing.assert_allclose(list(river.values()), expected.output[at], atol=1e-9)
-    weights = numbers(page, "[data-part=meaning-0] [data-part=weighted-word]")
+    weights = values(page, "[data-part=meaning-0] [data-part=weighted-word]")
     np.testing.assert_allclose(weights, expected.heads[0].weights[at], atol=1e-9)
     page.locator('[data-part=pair] [data-choice="1"]').click()
     tired, wide = features(page, 0), features(page, 1)
     assert tired["animal"] > tired["place"] and wide["place"] > wide["animal"]
 
 
-def test_two_sentences_of_ones_own(lesson):
-    page = lesson()
+def test_two_sentences_of_ones_own(opened):
+    page = opened()
     page.locator('[data-part=pair] [data-choice="2"]').click()
     page.locator("[data-part=own-first]").fill("The crane flew over the lake")
     page.locator("[data-part=own-second]").fill("A crane carried the blorp")
@@ -90,14 +78,14 @@ def test_two_sentences_of_ones_own(lesson):
     assert page.locator("[data-part=meaning-0]").count() == 0
 
 
-def test_own_sentences_begin_with_the_word_they_tell_apart(lesson):
-    page = lesson()
+def test_own_sentences_begin_with_the_word_they_tell_apart(opened):
+    page = opened()
     page.locator('[data-part=pair] [data-choice="2"]').click()
     assert page.locator("[data-part=common-word] [aria-pressed=true]").inner_text() == "bank"
 
 
-def test_own_sentences_stand_in_the_address(lesson):
-    page = lesson()
+def test_own_sentences_stand_in_the_address(opened):
+    page = opened()
     page.locator('[data-part=pair] [data-choice="2"]').click()
     page.locator("[data-part=own-first]").fill("The man sat")
     page.locator("[data-part=own-second]").fill("The dog sat")
@@ -111,17 +99,17 @@ def test_own_sentences_stand_in_the_address(lesson):
     assert chosen.inner_text().startswith("sat")
     assert page.locator('[data-part=meaning-0] [data-head="2"]').count() == 1
     expected = make_lesson(Options("The man sat", vectors="features", projections="by-hand"))
-    weights = numbers(page, "[data-part=meaning-0] [data-part=weighted-word]")
+    weights = values(page, "[data-part=meaning-0] [data-part=weighted-word]")
     np.testing.assert_allclose(weights, expected.heads[1].weights[2], atol=1e-9)
 
 
-def test_what_is_mostly_the_same_is_not_called_apart(lesson):
-    page = lesson("first=The+old+boat&second=The+boat+in+the+rain&word=boat")
+def test_what_is_mostly_the_same_is_not_called_apart(opened):
+    page = opened("first=The+old+boat&second=The+boat+in+the+rain&word=boat")
     assert "the same in both" in page.locator("[data-part=verdict]").inner_text()
 
 
-def test_the_sentence_is_worked_through(lesson):
-    page = lesson()
+def test_the_sentence_is_worked_through(opened):
+    page = opened()
     after = features(page, 1)
     page.locator("[data-part=work-1]").click()
     page.wait_for_selector('[data-part=stage][data-step="1"]')
@@ -131,8 +119,8 @@ def test_the_sentence_is_worked_through(lesson):
     np.testing.assert_allclose(list(after.values()), expected.output[-1], atol=1e-9)
 
 
-def test_the_map_leads_to_the_steps(lesson):
-    page = lesson()
+def test_the_map_leads_to_the_steps(opened):
+    page = opened()
     page.locator("[data-part=map-step-6]").click()
     page.wait_for_selector('[data-part=stage][data-step="6"]')
 
@@ -140,14 +128,14 @@ def test_the_map_leads_to_the_steps(lesson):
 # ── order ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_order_counts_only_with_positions(lesson):
-    page = lesson("step=1", "The cat sat on a mat", projections="random:3")
+def test_order_counts_only_with_positions(opened):
+    page = opened("step=1", "The cat sat on a mat", projections="random:3")
     assert page.locator("[data-part=order-without]").get_attribute("data-changed") == "0"
     assert int(page.locator("[data-part=order-with]").get_attribute("data-changed")) > 0
 
 
-def test_a_rotated_score_follows_the_distance_alone(lesson):
-    page = lesson("step=1")
+def test_a_rotated_score_follows_the_distance_alone(opened):
+    page = opened("step=1")
     before = figures(page, "[data-part=rotary-score]")
     page.locator("[data-part=both-on]").click()
     assert figures(page, "[data-part=rotary-score]") == pytest.approx(before)
@@ -170,8 +158,8 @@ def shares(page, part="lesson-sampler"):
 
 
 @pytest.mark.parametrize("vectors", ["notes", "features", "smollm2"])
-def test_the_likeliest_words_are_pythons(lesson, vectors):
-    page = lesson("step=10", "The cat sat on the", vectors=vectors, causal=True)
+def test_the_likeliest_words_are_pythons(opened, vectors):
+    page = opened("step=10", "The cat sat on the", vectors=vectors, causal=True)
     made = make_lesson(Options("The cat sat on the", vectors=vectors, causal=True, next=True))
     found = shares(page)
     top = [made.next.words[place] for place in made.next.order[:10]]
@@ -180,8 +168,8 @@ def test_the_likeliest_words_are_pythons(lesson, vectors):
     np.testing.assert_allclose(list(found.values()), expected, atol=1e-9)
 
 
-def test_at_temperature_0_the_first_word_has_it_all(lesson):
-    page = lesson("step=10", "The cat sat on the mat")
+def test_at_temperature_0_the_first_word_has_it_all(opened):
+    page = opened("step=10", "The cat sat on the mat")
     sampler = page.locator("[data-part=lesson-sampler]")
     warm = shares(page)
     slide(page, "lesson-sampler] [data-part=temperature", "End")
@@ -195,8 +183,8 @@ def test_at_temperature_0_the_first_word_has_it_all(lesson):
         assert drawn == next(iter(shares(page)))
 
 
-def test_a_sentence_whose_h_is_zero_has_an_example_that_works(lesson):
-    page = lesson("step=10")
+def test_a_sentence_whose_h_is_zero_has_an_example_that_works(opened):
+    page = opened("step=10")
     parts = page.locator("[data-part=trained], [data-part=zero-hidden], [data-part=next-example]")
     names = parts.evaluate_all("all => all.map(one => one.dataset.part)")
     assert names == ["trained", "zero-hidden", "next-example"]
@@ -214,8 +202,8 @@ def test_a_sentence_whose_h_is_zero_has_an_example_that_works(lesson):
     assert shares(page) == pytest.approx(found)
 
 
-def test_no_beginning_that_is_offered_ties_all_its_words(lesson):
-    page = lesson("step=10")
+def test_no_beginning_that_is_offered_ties_all_its_words(opened):
+    page = opened("step=10")
     offered = page.locator("[data-part=beginnings] button").count()
     assert offered > 1
     for n in range(offered):
@@ -224,8 +212,8 @@ def test_no_beginning_that_is_offered_ties_all_its_words(lesson):
         assert len({round(share, 9) for share in shares(page).values()}) > 1
 
 
-def test_ties_are_named_at_temperature_0(lesson):
-    page = lesson("step=10", "She put the money in the", vectors="features", projections="by-hand")
+def test_ties_are_named_at_temperature_0(opened):
+    page = opened("step=10", "She put the money in the", vectors="features", projections="by-hand")
     sampler = page.locator("[data-part=lesson-sampler]")
     assert sampler.locator("[data-part=tied]").count() == 0
     equal = [one for one in shares(page).values() if one == max(shares(page).values())]
@@ -234,8 +222,8 @@ def test_ties_are_named_at_temperature_0(lesson):
     assert "the first is taken" in sampler.locator("[data-part=tied]").inner_text()
 
 
-def test_a_drawn_word_is_appended_and_the_text_grows(lesson):
-    page = lesson("step=10", "The cat sat on the mat")
+def test_a_drawn_word_is_appended_and_the_text_grows(opened):
+    page = opened("step=10", "The cat sat on the mat")
     words = ["The", "cat", "sat", "on", "the", "mat"]
     for _ in range(2):
         page.locator("[data-part=lesson-sampler] [data-part=draw]").click()
@@ -246,18 +234,18 @@ def test_a_drawn_word_is_appended_and_the_text_grows(lesson):
     assert page.locator('[data-part=stage][data-step="10"]').count() == 1
 
 
-def test_draws_are_the_same_each_time(lesson):
+def test_draws_are_the_same_each_time(opened):
     drawn = []
     for _ in range(2):
-        page = lesson("step=10", "The cat sat on the mat")
+        page = opened("step=10", "The cat sat on the mat")
         for _ in range(4):
             page.locator("[data-part=trained-sampler] [data-part=draw]").click()
             drawn.append(page.locator("[data-part=trained-sampler] [data-part=drawn]").inner_text())
     assert drawn[:4] == drawn[4:] and len(set(drawn[:4])) == 4
 
 
-def test_a_trained_model_says_what_its_fifty_hold(lesson):
-    page = lesson("step=10")
+def test_a_trained_model_says_what_its_fifty_hold(opened):
+    page = opened("step=10")
     given = json.loads((files("regard.viewer") / "next_words.json").read_text("utf-8"))
     for n, prompt in enumerate(given["prompts"]):
         page.locator(f'[data-part=prompts] [data-choice="{n}"]').click()
@@ -273,8 +261,8 @@ def test_a_trained_model_says_what_its_fifty_hold(lesson):
 # ── the cache ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_cache_gives_the_same_row_with_the_mask_and_not_without(lesson):
-    page = lesson("step=11", "The cat sat on the mat", projections="random:3")
+def test_the_cache_gives_the_same_row_with_the_mask_and_not_without(opened):
+    page = opened("step=11", "The cat sat on the mat", projections="random:3")
     assert value(page, "[data-part=cache-difference] [data-value]") == 0
     slide(page, "cache-slider", "Home")
     kinds = page.locator("[data-part=cache-table] tbody tr").first.locator("[data-kind]")
@@ -291,8 +279,8 @@ def test_the_cache_gives_the_same_row_with_the_mask_and_not_without(lesson):
     assert value(page, "[data-part=cache-difference] [data-value]") > 1e-3
 
 
-def test_the_memory_grows_with_the_tokens(lesson):
-    page = lesson("step=11")
+def test_the_memory_grows_with_the_tokens(opened):
+    page = opened("step=11")
     before = value(page, "[data-part=cache-bytes]")
     assert before == 2 * 30 * 3 * 64 * 1024 * 2
     slide(page, "cache-tokens", "End")
@@ -302,15 +290,15 @@ def test_the_memory_grows_with_the_tokens(lesson):
 # ── cross-attention ──────────────────────────────────────────────────────────────────────────
 
 
-def test_the_matrix_of_two_sentences_is_as_wide_as_the_source(lesson):
-    page = lesson("step=12")
+def test_the_matrix_of_two_sentences_is_as_wide_as_the_source(opened):
+    page = opened("step=12")
     weights = page.locator("[data-part=cross-weights]")
     assert weights.locator("tbody tr").count() == 3
     assert weights.locator("tbody tr").first.locator("td").count() == 6
-    rows = np.reshape(numbers(page, "[data-part=cross-weights] td[data-value]"), (3, 6))
+    rows = np.reshape(values(page, "[data-part=cross-weights] td[data-value]"), (3, 6))
     np.testing.assert_allclose(rows.sum(axis=1), 1)
-    scores = np.reshape(numbers(page, "[data-part=cross-scores] td[data-value]"), (3, 6))
-    scaled = np.reshape(numbers(page, "[data-part=cross-scaled] td[data-value]"), (3, 6))
+    scores = np.reshape(values(page, "[data-part=cross-scores] td[data-value]"), (3, 6))
+    scaled = np.reshape(values(page, "[data-part=cross-scaled] td[data-value]"), (3, 6))
     np.testing.assert_allclose(scaled, scores / np.sqrt(8))
     e = np.exp(scaled)
     np.testing.assert_allclose(rows, e / e.sum(axis=1, keepdims=True))
@@ -324,8 +312,8 @@ def test_the_matrix_of_two_sentences_is_as_wide_as_the_source(lesson):
     assert weights.count() == 0
 
 
-def test_subscripts_stand_below_their_letters(lesson):
-    page = lesson("step=7")
+def test_subscripts_stand_below_their_letters(opened):
+    page = opened("step=7")
     middles = """(sub) => [...sub.children].map((one) => {
         const box = one.getBoundingClientRect();
         return box.y + box.height / 2;
@@ -338,17 +326,19 @@ def test_subscripts_stand_below_their_letters(lesson):
 # ── all of them ──────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("code", ["en", "de", "zh"])
 @pytest.mark.parametrize("width", [390, 1920])
-def test_no_new_step_is_wider_than_the_window(lesson, width, code):
-    for step in (*NEW, 1):
-        page = lesson(f"step={step}&language={code}", RIVER, width=width)
-        assert overflow(page) <= 0, step
-        assert page.locator("[data-part=formula] math").count() == 1
+def test_no_new_step_is_wider_than_the_window(opened, width):
+    page = opened("step=0", RIVER, width=width)
+    for code in ("en", "de", "zh"):
+        page.locator("[data-part=language-picker]").select_option(code)
+        for step in (*NEW, 1):
+            go_to(page, step)
+            assert overflow(page) <= 0, (code, step)
+            assert page.locator("[data-part=formula] math").count() == 1
 
 
-def test_keys_alone_reach_everything(lesson):
-    page = lesson()
+def test_keys_alone_reach_everything(opened):
+    page = opened()
     for _ in range(12):
         page.keyboard.press("ArrowRight")
     page.wait_for_selector('[data-part=stage][data-step="12"]')
@@ -361,8 +351,8 @@ def test_keys_alone_reach_everything(lesson):
 
 
 @pytest.mark.parametrize("step", NEW)
-def test_a_presenter_reveals_part_after_part(lesson, step):
-    page = lesson(f"step={step}")
+def test_a_presenter_reveals_part_after_part(opened, step):
+    page = opened(f"step={step}")
     page.keyboard.press("p")
     page.wait_for_selector("[data-part=presenter]")
     assert page.locator("[data-part=step-part]").count() == 1
@@ -373,8 +363,3 @@ def test_a_presenter_reveals_part_after_part(lesson, step):
         page.keyboard.press(" ")
     if step == 12:
         page.wait_for_selector("[data-part=answer]")
-
-
-def test_a_head_of_play_opens_where_it_did(lesson):
-    page = lesson("view=lesson")
-    assert page.locator('[data-part=stage][data-step="1"]').count() == 1

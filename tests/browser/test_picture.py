@@ -34,8 +34,7 @@ def shown(tab, view, tmp_path):
         path, size = tmp_path / "run.regard", options.pop("size", {})
         with Writer(path) as writer:
             write_sighted(writer, axis, **options)
-        page = tab(f"{view(path)}&view=picture&rec=0&prompt=0{words}", **size)
-        page.wait_for_selector("html[data-ready=picture]")
+        page = tab(f"{view(path)}&view=picture&rec=0&prompt=0{words}", "picture", **size)
         opened.append(open_recording(path))
         return page, opened[-1]
 
@@ -54,13 +53,13 @@ def at_patch(page, row, column, board=0):
             box["y"] + (row + 0.5) * box["height"] / rows)  # fmt: skip
 
 
-def until(page, holds):
-    """Asked from here: the page's policy lets nobody evaluate a text in it."""
-    for _ in range(150):
-        if holds():
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError("it did not come")
+def until_in_address(page, *words, without=""):
+    """Waits until the address has these words."""
+    page.wait_for_function(
+        "([words, without]) => words.every((word) => location.hash.includes(word))"
+        " && !(without && location.hash.includes(without))",
+        arg=[words, without],
+    )
 
 
 def caption(page):
@@ -93,9 +92,9 @@ def test_a_pinned_patch_is_read_weight_by_weight(shown):
     page.mouse.move(*at_patch(page, 1, 2))
     row = np.asarray(rec["L1H0"][1])
     assert read_weight(page, 1 + 6 + 2) == pytest.approx(row[9], abs=1e-7)
-    until(page, lambda: "pin=1" in page.url and "at=1" in page.url)
+    until_in_address(page, "pin=1", "at=1")
     page.keyboard.press("Escape")
-    until(page, lambda: "pin=" not in page.url)
+    until_in_address(page, without="pin=")
 
 
 def test_everything_is_reached_by_keyboard(shown):
@@ -103,7 +102,7 @@ def test_everything_is_reached_by_keyboard(shown):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     caption(page).get_by_text("patch (1, 1)").first.wait_for()
-    until(page, lambda: "at=8" in page.url)
+    until_in_address(page, "at=8")
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowRight")
     assert read_weight(page, 9) == pytest.approx(float(rec["L0H1"][8, 9]), abs=1e-7)
@@ -111,7 +110,7 @@ def test_everything_is_reached_by_keyboard(shown):
     for key, word in (("m", "draw=contour"), ("u", "by=weight"), ("]", "head=L0H2"),
                       ("g", "of=layers")):  # fmt: skip
         page.keyboard.press(key)
-        until(page, lambda word=word: word in page.url)
+        until_in_address(page, word)
     labels = page.eval_on_selector_all("[data-head]", "all => all.map(e => e.dataset.head)")
     assert labels[1:] == ["L0H2", "L1H2"]
     for _ in range(8):
@@ -135,8 +134,10 @@ def test_words_show_their_place_and_patches_their_words(shown):
     caption(page).get_by_text("is looked at by").wait_for()
     chip = page.locator("[data-part=words] [data-position='18']")
     column = np.asarray(rec["L0H0"][:, 1 + 6])
-    value = lambda: float(chip.get_attribute("data-value"))  # noqa: E731
-    until(page, lambda: value() == pytest.approx(column[18], abs=1e-7))
+    page.wait_for_function(
+        "([chip, weight]) => Math.abs(chip.dataset.value - weight) < 1e-7",
+        arg=[chip.element_handle(), float(column[18])],
+    )
     assert (
         page.locator("[data-part=words] [data-position='0']").get_attribute("data-value") == "NaN"
     )
@@ -149,8 +150,7 @@ def test_a_tiny_llava_from_its_recording(tab, view, tmp_path):
         warnings.simplefilter("ignore")
         with regard.record(model, tmp_path / "llava.regard"):
             model(**inputs)
-    page = tab(f"{view(tmp_path / 'llava.regard')}&view=picture")
-    page.wait_for_selector("html[data-ready=picture]")
+    page = tab(f"{view(tmp_path / 'llava.regard')}&view=picture", "picture")
     assert page.locator("main").get_attribute("data-head") == "L0H0"
     page.locator("[data-part=words] button").last.hover()
     caption(page).get_by_text("looks at").first.wait_for()
@@ -200,8 +200,7 @@ def test_a_spectrogram_lies_over_the_seconds_of_the_curve(tab, view, tmp_path):
     path = tmp_path / "run.regard"
     with Writer(path) as writer:
         write_heard(writer, ["Hel", "lo", " world"], Frames(40, 0.05, 30.0), 1.5)
-    page = tab(f"{view(path)}&view=picture&rec=0&prompt=0&head=cross.L0H1&at=1")
-    page.wait_for_selector("html[data-ready=picture]")
+    page = tab(f"{view(path)}&view=picture&rec=0&prompt=0&head=cross.L0H1&at=1", "picture")
     page.locator("[data-part=spectrogram]").wait_for()
     drawn = page.locator("[data-part=spectrogram]").bounding_box()
     curve = page.locator("[data-part=curve] svg").bounding_box()
@@ -226,8 +225,7 @@ def test_it_fits_narrow_and_wide_screens(shown, width):
 
 
 def test_a_text_has_no_picture_tab(tab, view, tmp_path):
-    page = tab(view(on_disk(tmp_path / "text.regard")))
-    page.wait_for_selector("html[data-ready=overview]")
+    page = tab(view(on_disk(tmp_path / "text.regard")), "overview")
     assert "Picture" not in page.locator("[data-part=tabs]").inner_text()
 
 
@@ -249,8 +247,7 @@ def test_one_file_draws_over_its_picture_offline(tab, tmp_path):
         row = np.asarray(recording["L1H2"][18])
         column = np.asarray(recording["L1H2"][:, 6])
     address = f"{(tmp_path / 'page.html').as_uri()}#view=picture&head=L1H2&at=18"
-    page = tab(address, offline=True)
-    page.wait_for_selector("html[data-ready=picture]")
+    page = tab(address, "picture", offline=True)
     assert read_weight(page, int(row.argmax())) == pytest.approx(row.max(), abs=1e-6)
     assert not page.locator("[data-part=no-picture]").count()
     page.mouse.move(*at_patch(page, 1, 1))
@@ -268,7 +265,7 @@ def test_rollout_lies_over_the_picture_with_what_it_is(shown):
     page, rec = shown(VIT, "&head=L1H0")
     plain = page.locator("[data-part=board]").screenshot()
     page.get_by_role("button", name="Rollout").click()
-    until(page, lambda: "dir=rollout" in page.url)
+    until_in_address(page, "dir=rollout")
     caption(page).get_by_text("through all 2").wait_for()
     page.locator("[data-part=rollout-what]").get_by_text("residual stream were all").wait_for()
     shares = study.roll_out_picture(rec, 0, stack="").shares
@@ -277,11 +274,11 @@ def test_rollout_lies_over_the_picture_with_what_it_is(shown):
     page.mouse.click(*at_patch(page, 2, 3))
     own = study.roll_out_picture(rec, (2, 3), stack="").shares
     page.mouse.move(*at_patch(page, 4, 1))
-    until(page, lambda: f"at={1 + 15}" in page.url)
+    until_in_address(page, f"at={1 + 15}")
     assert caption(page).get_by_text("patch (2, 3)").first.is_visible()
     assert read_weight(page, 1 + 25) == pytest.approx(own[26], abs=1e-6)
     page.keyboard.press("r")
-    until(page, lambda: "dir=" not in page.url)
+    until_in_address(page, without="dir=")
 
 
 def test_a_causal_rollout_warns_of_the_sink(shown):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
+import subprocess
+import sys
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 
-from browser.reading import figures, overflow, pixel, value
+from browser.reading import figures, overflow, pixels, value, values
 from regard.colour import palette
 from regard.mask import Causal
 from regard.recording import Writer
@@ -22,20 +26,13 @@ from regard.views.text import why_unknown
 from support.recordings import WORDS, Chunk, growing, make_state, write, write_recording
 from support.recordings.planted import mixed, record_planted, targets, text
 
-VALUES = "all => all.map(one => +one.dataset.value)"
-KINDS = ("previous", "uniform", "self")
-
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory):
+def files(tmp_path_factory, planted):
     """Two recordings of one text, and one of heads that do what is expected of them."""
     folder = tmp_path_factory.mktemp("recordings")
-    found = [make_state(folder / "a.regard", "exact"), make_state(folder / "b.regard", "window")]
-    ids = text(160)
-    aims = targets(ids)
-    layers = [[mixed(aims[kind], noise=0.3, seed=n) for kind in KINDS] for n in range(2)]
-    record_planted(np.array(layers), ids, folder / "planted.regard")
-    return [*found, folder / "planted.regard"]
+    own = [make_state(folder / "a.regard", "exact"), make_state(folder / "b.regard", "window")]
+    return [*own, planted]
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +50,7 @@ def recording(files):
 @pytest.fixture
 def at(tab, address):
     """Opens a place and waits until it is drawn."""
-
-    def open_place(place, ready, **how):
-        page = tab(f"{address}&{place}", **how)
-        page.wait_for_selector(f"html[data-ready={ready}]")
-        return page
-
-    return open_place
+    return lambda place, ready, **how: tab(f"{address}&{place}", ready, **how)
 
 
 # ── overview ─────────────────────────────────────────────────────────────────────────────────
@@ -74,13 +65,15 @@ def test_the_grid_has_the_palettes_colours(at, recording):
     step, left, top = (
         float(canvas.get_attribute(f"data-{name}")) for name in ("step", "left", "top")
     )
-    for layer, head in np.ndindex(*grid.shape):
-        x, y = left + (head + 0.5) * step, top + (layer + 0.5) * step
-        expected = palette()[round(float(grid[layer, head]) * 255)]
-        assert pixel(page, "[data-part=head-grid] canvas", x, y)[:3] == tuple(expected.tolist())
+    middles = [
+        (left + (head + 0.5) * step, top + (layer + 0.5) * step)
+        for layer, head in np.ndindex(*grid.shape)
+    ]
+    expected = [tuple(palette()[round(share * 255)].tolist()) for share in grid.ravel().tolist()]
+    assert pixels(page, "[data-part=head-grid] canvas", middles) == expected
 
 
-def test_arrow_keys_and_enter_open_a_head(at, recording):
+def test_a_head_is_opened_by_keys_and_typed(at, recording):
     page = at("view=overview", "overview")
     for key in ("ArrowUp",) * 3 + ("ArrowLeft",) * 4 + ("ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
@@ -93,10 +86,6 @@ def test_arrow_keys_and_enter_open_a_head(at, recording):
     assert page.locator("[data-part=head-page]").get_attribute("data-head") == "L1H1"
     page.go_back()
     page.wait_for_selector("html[data-ready=overview]")
-
-
-def test_a_head_can_be_typed(at):
-    page = at("view=overview", "overview")
     page.keyboard.press("/")
     page.keyboard.type("l2h0")
     page.keyboard.press("Enter")
@@ -127,23 +116,13 @@ def test_every_finding_has_its_number(at, files):
     for card, one in zip(cards.all(), report.found, strict=True):
         assert card.get_attribute("data-head") == one.head.label
         assert card.get_attribute("data-pattern") == one.finding.pattern
-        numbers = card.locator("[data-part=score] [data-value]").evaluate_all(VALUES)
+        numbers = figures(card, "[data-part=score]")
         assert min(abs(number - one.finding.score) for number in numbers) < 1e-6
     assert "not why the model answers" in page.locator("[data-part=caveat]").inner_text()
     page.locator('[data-part=label-chips] [data-label="self"]').click()
     assert {one.get_attribute("data-pattern") for one in cards.all()} == {"self"}
     cards.first.locator("[data-part=evidence] a").first.click()
     page.wait_for_selector("html[data-ready=row]")
-
-
-def test_keys_of_findings_lead_to_their_rows(at):
-    page = at("view=findings&rec=2", "findings")
-    card = page.locator("[data-part=finding][data-pattern=previous]").first
-    link = card.locator("[data-part=evidence] [data-part=key-token]").first
-    key, head = link.get_attribute("data-key"), card.get_attribute("data-head")
-    link.click()
-    page.wait_for_selector("html[data-ready=row]")
-    assert f"head={head}&row={key}" in page.url
 
 
 def test_keys_of_the_exact_weights_lead_to_their_rows(at):
@@ -161,14 +140,13 @@ def test_keys_of_the_exact_weights_lead_to_their_rows(at):
 def test_bars_of_a_ranking_begin_at_zero(at):
     page = at("view=overview&show=ranked&stat=max_score", "overview")
     lines = page.locator("[data-part=ranked] li")
-    values = [float(v) for v in lines.locator("[data-value]").evaluate_all(VALUES)]
+    weights = figures(page, "[data-part=ranked] li")
     widths = lines.locator(".over-bar > span").evaluate_all(
         "all => all.map(o => o.getBoundingClientRect().width)"
     )
-    assert min(values) > 0 and len(set(values)) > 1
-    assert [w / widths[0] for w in widths] == pytest.approx(
-        [v / values[0] for v in values], abs=0.01
-    )
+    assert min(weights) > 0 and len(set(weights)) > 1
+    shares = [weight / weights[0] for weight in weights]
+    assert [width / widths[0] for width in widths] == pytest.approx(shares, abs=0.01)
 
 
 def test_no_finding_is_an_answer(at):
@@ -190,16 +168,14 @@ def test_why_a_number_and_a_label_are_missing_is_said(view, tab, tmp_path):
     with open_recording(coarse) as recording:
         why = why_unknown(recording.prompts[0], "sink")
     address = view(coarse, short)
-    page = tab(f"{address}&view=overview")
-    page.wait_for_selector("html[data-ready=overview]")
+    page = tab(f"{address}&view=overview", "overview")
     page.locator("[data-part=show-numbers]").click()
     said = page.locator("[data-part=why-unknown]")
     page.locator("[data-part=statistic]").select_option("sink")
     assert said.inner_text().lower() == f"{why}."
     page.locator("[data-part=statistic]").select_option("peak")
     assert said.count() == 0
-    page = tab(f"{address}&view=head&head=L0H1")
-    page.wait_for_selector("html[data-ready=head]")
+    page = tab(f"{address}&view=head&head=L0H1", "head")
     assert page.locator("[data-part=statistics] [data-part=why-unknown]").count() == 1
     page = tab(f"{address}&view=overview&rec=1")
     nobody = page.locator("[data-part=stands-out] [data-part=no-finding]")
@@ -221,17 +197,18 @@ def test_zoomed_in_every_pixel_is_its_cells_colour(at, recording, files):
     opened = Opened(open_recording(files[0]))
     codes = opened.head_map(0, "L1H1").tile(1, 0, 0).codes
     opened.close()
-    checked = 0
-    for row in range(int(oy) + 1, int(oy) + 20, 3):
-        for key in range(int(ox) + 1, int(ox) + 20, 3):
-            code = int(codes[row, key])
-            if code == 0:
-                continue
-            expected = palette()[round((code - 1) / 254 * 255)]
-            where = (key + 0.5 - ox) * z, (row + 0.5 - oy) * z
-            assert pixel(page, "[data-part=map]", *where)[:3] == tuple(expected.tolist())
-            checked += 1
-    assert checked > 10
+    cells = [
+        (row, key)
+        for row in range(int(oy) + 1, int(oy) + 20, 3)
+        for key in range(int(ox) + 1, int(ox) + 20, 3)
+        if codes[row, key]
+    ]
+    assert len(cells) > 10
+    expected = [
+        tuple(palette()[round((int(codes[cell]) - 1) / 254 * 255)].tolist()) for cell in cells
+    ]
+    middles = [((key + 0.5 - ox) * z, (row + 0.5 - oy) * z) for row, key in cells]
+    assert pixels(page, "[data-part=map]", middles) == expected
 
 
 def test_the_read_out_has_every_digit(at, recording):
@@ -292,7 +269,7 @@ def test_a_rows_heaviest_keys_are_numpys(at, recording):
     page = at("view=row&head=L2H3&row=77", "row")
     head = recording["L2H3"]
     expected = np.asarray(head.top(32).weights)[77]
-    shown = page.locator("[data-part=top-weight]").evaluate_all(VALUES)
+    shown = values(page, "[data-part=top-weight]")
     np.testing.assert_allclose(shown, expected[: len(shown)], atol=1e-6)
     entropy = float(np.asarray(head.entropy())[77])
     assert figures(page, "[data-part=row-entropy]")[0] == pytest.approx(entropy, abs=1e-6)
@@ -313,33 +290,32 @@ def test_two_recordings_compared(at, files):
         expected = compare_recordings(a, b, rows=128).heads
     first = page.locator("[data-part=distance-table] tbody tr").first
     assert expected[0].label in first.inner_text()
-    numbers = first.locator("[data-value]").evaluate_all(VALUES)
+    numbers = values(first, "[data-value]")
     assert min(abs(number - expected[0].distance) for number in numbers) < 1e-6
 
 
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("place", ["view=head&head=L0H1", "view=row&head=L0H1&row=30"])
-@pytest.mark.parametrize("kind", ["png", "svg", "json", "page"])
-def test_what_is_shared_can_be_read_elsewhere(at, tab, tmp_path, address, place, kind):
-    page = at(place, "head" if "head&" in place else "row")
-    page.locator("[data-part=share]").click()
-    with page.expect_download() as waiting:
-        page.locator(f"[data-part=share-{kind}]").click()
-    path = tmp_path / waiting.value.suggested_filename
-    waiting.value.save_as(path)
-    content = path.read_bytes()
-    if kind == "png":
-        assert content.startswith(b"\x89PNG") and len(content) > 2000
-    elif kind == "svg":
-        assert b"<svg" in content and "not why the model answers" in content.decode()
-    elif kind == "json":
-        assert "L0H1" in json.dumps(json.loads(content))
-    else:
-        shared = tab(path.as_uri())
-        shared.wait_for_selector("html[data-ready]")
-    assert address.split("token=")[1].encode() not in content
+@pytest.mark.parametrize(
+    ("place", "ready"), [("view=head&head=L0H1", "head"), ("view=row&head=L0H1&row=30", "row")]
+)
+def test_what_is_shared_can_be_read_elsewhere(at, tab, tmp_path, address, place, ready):
+    page, content = at(place, ready), {}
+    for kind in ("png", "svg", "json", "page"):
+        if not page.locator(f"[data-part=share-{kind}]").count():
+            page.locator("[data-part=share]").click()
+        with page.expect_download() as waiting:
+            page.locator(f"[data-part=share-{kind}]").click()
+        path = tmp_path / waiting.value.suggested_filename
+        waiting.value.save_as(path)
+        content[kind] = path.read_bytes()
+    assert content["png"].startswith(b"\x89PNG") and len(content["png"]) > 2000
+    assert b"<svg" in content["svg"] and b"not why the model answers" in content["svg"]
+    assert "L0H1" in json.dumps(json.loads(content["json"]))
+    tab(path.as_uri()).wait_for_selector("html[data-ready]")
+    token = address.split("token=")[1].encode()
+    assert not any(token in kind for kind in content.values())
 
 
 # ── how it looks ─────────────────────────────────────────────────────────────────────────────
@@ -350,25 +326,32 @@ PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+def go(page, place, ready):
+    page.evaluate("place => { location.hash = place; }", place)
+    page.wait_for_selector(f"html[data-ready={ready}]")
+
+
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("ready", PLACES)
-def test_no_view_is_wider_than_the_window(at, ready, width, scheme):
-    page = at(PLACES[ready], ready, width=width, color_scheme=scheme)
-    assert overflow(page) <= 0
+def test_no_view_is_wider_than_the_window(at, width):
+    page = at(PLACES["overview"], "overview", width=width)
+    for ready, place in PLACES.items():
+        go(page, place, ready)
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert overflow(page) <= 0, (ready, scheme)
 
 
-@pytest.mark.parametrize("ready", ["overview", "findings", "row"])
-def test_hostile_texts_stay_in_their_place(tab, view, tmp_path, ready):
+def test_hostile_texts_stay_in_their_place(tab, view, tmp_path):
     path, tokens = tmp_path / "run.regard", ["x" * 10_000, "\u202eabc", "<b>", *WORDS]
     with Writer(path) as writer:
         write(writer, tokens, exact=(0, 1))
         note = Prompt(len(tokens), title="w" * 300 + "\u202e<i>", finished=True)
         writer.note({f"{PROMPT_NOTE}0": note.to_json()})
-    page = tab(f"{view(path)}&view={ready}&head=L0H0&row=9", width=390)
-    page.wait_for_selector(f"html[data-ready={ready}]")
-    assert overflow(page) <= 0
-    assert "\u202e" not in page.locator("main").inner_text()
+    page = tab(view(path), "overview", width=390)
+    for ready in ("overview", "findings", "row"):
+        go(page, f"view={ready}&head=L0H0&row=9", ready)
+        assert overflow(page) <= 0
+        assert "\u202e" not in page.locator("main").inner_text()
 
 
 def test_the_list_of_keys_takes_the_focus_and_gives_it_back(at):
@@ -394,7 +377,6 @@ def test_the_list_of_keys_takes_the_focus_and_gives_it_back(at):
         ("cross", "view=head&head=cross.L0H0", "head-page", "40"),
         ("window", "view=head&head=L0H0", "head-page", ""),
         ("no maps", "view=overview", "overview", ""),
-        ("unheard", "view=overview", "unheard", "layers.*.attn (ByHand), 3 of them"),
         ("unheard", "view=findings", "findings", "layers.*.attn (ByHand), 3 of them"),
     ],
 )
@@ -422,11 +404,14 @@ def test_without_the_token_the_page_says_what_to_open(tab, address):
     tab.said[:] = [one for one in tab.said if "401" not in one]  # the browser's own line
 
 
-def test_a_server_that_went_is_said_to_be_gone(tab, view, tmp_path):
-    page = tab(view(make_state(tmp_path / "run.regard", "exact")))
-    page.wait_for_selector("html[data-ready=overview]")
-    view.last.send_signal(signal.SIGINT)
-    view.last.wait(30)
+def test_a_server_that_went_is_said_to_be_gone(tab, files):
+    """And the command is one that serves."""
+    command = [sys.executable, "-m", "regard", "view", "--no-open", str(files[0])]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as child:
+        assert select.select([child.stdout], [], [], 60)[0], "the server did not start"
+        page = tab(child.stdout.readline().strip(), "overview")
+        child.send_signal(signal.SIGINT)
     page.locator('[data-part=tabs] a[href*="view=findings"]').click()
     page.wait_for_selector("[data-part=server-gone], [data-part=failed]")
-    tab.said[:] = [one for one in tab.said if "ERR_CONNECTION_REFUSED" not in one]
+    tab.said[:] = [line for line in tab.said if "ERR_CONNECTION_REFUSED" not in line]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,20 +170,27 @@ def compare(found: Any, right: Any, asked: Sequence[Any] = ASKED) -> None:
         near(a[one], b[one])
 
 
+RULES: dict[str, Callable[[], dict[str, Any]]] = {
+    "plain": dict,
+    "sink": lambda: {"sink": torch.randn(4, dtype=torch.float64, device=DEVICE)},
+    "soft cap": lambda: {"softcap": 3.0},
+}
+
+
 @pytest.mark.parametrize("implementation", ON)
-@pytest.mark.parametrize("name", MASKS)
-def test_every_implementation(name: str, implementation: str | None, tokens: int = 150) -> None:
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("mask", MASKS)
+def test_every_implementation(
+    mask: str, rule: str, implementation: str | None, tokens: int = 150
+) -> None:
     q, k, v = tensors(tokens)
-    mask = MASKS[name].map(lambda array: torch.as_tensor(array).to(DEVICE))
-    sink = torch.randn(4, dtype=torch.float64, device=DEVICE)
-    for options in ({}, {"sink": sink}, {"softcap": 3.0}):
-        right = regard.attend(q, k, v, mask=mask, implementation="dense", **options)
-        asked = regard.attend(
-            q, k, v, mask=mask, summaries=ASKED, implementation=implementation, **options
-        )
-        compare(asked, right)
-        compare(regard.attend(q, k, v, mask=mask, implementation=implementation, **options), right)
-        near(asked[0, 1, 7], right[0, 1, 7])
+    options = {"mask": MASKS[mask].map(lambda array: torch.as_tensor(array).to(DEVICE))}
+    options |= RULES[rule]()
+    right = regard.attend(q, k, v, implementation="dense", **options)
+    asked = regard.attend(q, k, v, summaries=ASKED, implementation=implementation, **options)
+    compare(asked, right)
+    compare(regard.attend(q, k, v, implementation=implementation, **options), right)
+    near(asked[0, 1, 7], right[0, 1, 7])
 
 
 @pytest.mark.parametrize("implementation", ON)

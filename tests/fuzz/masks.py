@@ -100,7 +100,7 @@ def _check(seed: int) -> None:
 def _bounded(name: str) -> Any:
     if name != "triton" or DEVICE != "cpu":
         return nullcontext()
-    from engine.backends.gpu.bounds import within_bounds
+    from engine.backends.gpu.interpreter import within_bounds
 
     return within_bounds()
 

@@ -50,10 +50,10 @@ def test_cells_are_those_of_the_whole_matrix(head, name):
     index = INDICES[name]
     index = list(index) if isinstance(index, range) else index
     for asked, whole in ((head, head.dense()), (head.scores, head.scores[...])):
-        found, wanted = asked[INDICES[name]], whole[index]
-        assert np.shape(found) == np.shape(wanted)
-        np.testing.assert_array_equal(found, wanted)
-        assert found.dtype == np.float32
+        cells, wanted = asked[INDICES[name]], whole[index]
+        assert np.shape(cells) == np.shape(wanted)
+        np.testing.assert_array_equal(cells, wanted)
+        assert cells.dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,3 @@ def test_rows_take_what_an_index_takes(head):
     for rows in (3, [3, 4], slice(5, 9), range(4), np.array([1, 7]), np.array([[1, 7]])):
         index = list(rows) if isinstance(rows, range) else rows
         np.testing.assert_array_equal(head.rows(rows), dense[index])
-
-
-def test_one_cell_costs_one_tile(head, monkeypatch):
-    from regard.recording.replay import Block
-
-    shapes, product = [], Block._product
-    monkeypatch.setattr(
-        Block, "_product", lambda self, *a: shapes.append((self.rows.size, *a)) or product(self, *a)
-    )
-    assert head[80, 120] == head.dense()[80, 120]
-    assert shapes[0] == (1, 0, 128)  # one row, from key 0, one lane

@@ -3,59 +3,51 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
+from tools import release_check as check
+
 SOURCE = '"""Attention."""\n\n__version__ = "1.2.0"\n'
-CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-01-31)\n\n- New.\n\n## 1.1.0 (2026-01-02)\n\n- Old.\n"
+CHANGELOG = (
+    "# Changelog\n\n## Unreleased\n\n"
+    "## 1.2.0 (2026-01-31)\n\n- New.\n\n## 1.1.0 (2026-01-02)\n\n- Old.\n"
+)
 CITATION = "cff-version: 1.2.0\ntitle: regard\nversion: 1.2.0\n"
 
 
-@pytest.fixture(scope="module")
-def check(tool):
-    return tool("release_check")
-
-
-def test_a_version_that_everything_agrees_on(check):
-    assert check.version_faults(SOURCE, CHANGELOG, CITATION, []) == []
-    assert check.version_faults(SOURCE, CHANGELOG, CITATION, ["v1.2.0"]) == []
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "fault"),
+    ("old", "new", "tags", "fault"),
     [
-        ('"1.2.0"', '"1.3.0"', "CHANGELOG.md says 1.2.0, src/regard/__init__.py says 1.3.0"),
-        ("## 1.2.0 ", "## 1.2.1 ", "CHANGELOG.md says 1.2.1, src/regard/__init__.py says 1.2.0"),
-        ("\nversion: 1.2.0", "\nversion: 1.1.0", "CITATION.cff says 1.1.0, src/"),
+        ("", "", [], None),
+        ("", "", ["v1.2.0"], None),
+        ("", "", ["v1.2.1"], "the tag v1.2.1 says 1.2.1, src/regard/__init__.py says 1.2.0"),
+        ('"1.2.0"', '"1.3.0"', [], "CHANGELOG.md says 1.2.0, src/regard/__init__.py says 1.3.0"),
+        (
+            "## 1.2.0 ",
+            "## 1.2.1 ",
+            [],
+            "CHANGELOG.md says 1.2.1, src/regard/__init__.py says 1.2.0",
+        ),
+        ("\nversion: 1.2.0", "\nversion: 1.1.0", [], "CITATION.cff says 1.1.0, src/"),
+        ("Unreleased\n", "Unreleased\n\n- New.\n", [], None),
+        ("Unreleased\n", "Unreleased\n\n- New.\n", ["v1.2.0"], "has changes under Unreleased"),
     ],
 )
-def test_each_place_is_compared(check, old, new, fault):
-    given = [text.replace(old, new) for text in (SOURCE, CHANGELOG, CITATION)]
-    assert fault in check.version_faults(*given, [])[0]
+def test_every_place_says_the_same_version(old, new, tags, fault):
+    given = [text.replace(old, new) if old else text for text in (SOURCE, CHANGELOG, CITATION)]
+    faults = check.version_faults(*given, tags)
+    assert fault in faults[0] if fault else faults == []
 
 
-def test_the_tag_of_a_release(check):
-    assert check.version_faults(SOURCE, CHANGELOG, CITATION, ["v1.2.1"]) == [
-        "the tag v1.2.1 says 1.2.1, src/regard/__init__.py says 1.2.0"
-    ]
-    changed = CHANGELOG.replace("## Unreleased\n", "## Unreleased\n\n- Not yet in a version.\n")
-    assert check.version_faults(SOURCE, changed, CITATION, []) == []
-    (fault,) = check.version_faults(SOURCE, changed, CITATION, ["v1.2.0"])
-    assert "changes under Unreleased" in fault
-
-
-def test_a_changelog_without_a_version(check):
+def test_a_place_without_a_version():
     with pytest.raises(check.ReleaseError, match="no section of a version"):
         check.newest_version("# Changelog\n\n## Unreleased\n\n- New.\n")
-
-
-def test_a_package_without_a_version(check):
     with pytest.raises(check.ReleaseError, match="0 lines that match"):
         check.package_version("version = 1\n")
 
 
-def test_tags_are_those_of_the_commit(check, tmp_path):
+def test_tags_are_those_of_the_commit(tmp_path):
     def git(*words: str) -> None:
         who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
@@ -67,9 +59,6 @@ def test_tags_are_those_of_the_commit(check, tmp_path):
     assert check.tags_of_head(tmp_path) == ["v1.2.0"]
 
 
-def test_this_commit_has_one_version(check):
+def test_this_commit_has_one_version_and_the_tests_that_are_run():
     assert check.check_version(check.ROOT)
-
-
-def test_the_tests_that_are_run_exist(check):
-    assert all((Path(check.ROOT) / folder).is_dir() for folder in check.TESTS)
+    assert all((check.ROOT / folder).is_dir() for folder in check.TESTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,11 +11,9 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from recording.test_knocked import ONE
 from regard.mask import Window
 from regard.recording import Writer, open
 from regard.recording.format.write import annotate
-from regard.recording.notes import write_knocked
 from regard.recording.schema import CONTENTS
 from regard.viewer import answers
 from regard.viewer.app import build_app
@@ -26,6 +25,10 @@ from support.recordings import HOSTILE, WORDS, Chunk, on_disk, tear, write
 from viewer.served import TOKEN, make_opened
 
 PORT = 8123
+CHANGES = [f"{typical}{name}" for name in ("delta_logit", "delta_logprob", "kl")
+           for typical in ("", "typical_")]  # fmt: skip
+KNOCKED = {"L1H2": {"label": "L1H2", "copies": True}
+           | dict.fromkeys(("text", "copying"), dict.fromkeys(CHANGES, 0.5))}  # fmt: skip
 PAGE = {
     "/": PageFile("text/html; charset=utf-8", b"<!doctype html><title>regard</title>"),
     "/page.js": PageFile("text/javascript; charset=utf-8", b"void 0;"),
@@ -376,6 +379,6 @@ def test_knock_outs_that_are_kept_later_are_shown(tmp_path, pool):
     client = _client(pool, Opened(open(path)))
     before = client.get("/api/0/overview").json()["revision"]
     assert client.get("/api/0/findings").json()["knocked"] == {}
-    annotate(path, {"knocked/0": write_knocked({"L1H2": ONE})})
+    annotate(path, {"knocked/0": json.dumps(KNOCKED)})
     assert client.get("/api/0/overview").json()["revision"] == before + 1
-    assert client.get("/api/0/findings").json()["knocked"] == {"L1H2": ONE}
+    assert client.get("/api/0/findings").json()["knocked"] == KNOCKED

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recording.test_random_problems import masks
+from recording.cases import masks
 from regard.mask import Causal
 from regard.recording import Recording
 from regard.recording.visibility import Sight, seen_cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recording.test_head import CASES
+from recording.cases import CASES
 from regard.recording import Recording
 from regard.views.profiles import (
     MOST_POINTS,

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from recording.test_head import CASES
+from recording.cases import CASES
 from regard.errors import InputError, UnavailableError
 from regard.recording import Recording
 from regard.recording.replay import Replay

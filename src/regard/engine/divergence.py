@@ -250,7 +250,7 @@ def _gradients(
     the value."""
     teacher, student, over_keys = question.pairing
     grad = grad.reshape(prod(grad.shape[:-2]), *grad.shape[-2:])  # (B, G, n)
-    native = _native(sides, rows, question) if kept[0].numel() else None
+    native = _native(sides, rows, question)
     if native is not None:
         own = kept[0].reshape(grad.shape), kept[1].reshape(*grad.shape, -1)
         return _of_all_rows(native.gradients(grad, *own), sides[1].call, rows)
@@ -325,8 +325,13 @@ def divergence_of(
 ) -> list[Tensor]:
     """(*batch, G, n), and what its backward needs to know. A side is q, k and its arrays, its state
     (peak, log) and its rules."""
+    asked = Question.parse(question)
     sides = _sides_of(teacher, t_state, t_spec, student, s_state, s_spec)
-    return [part.contiguous() for part in _sums(sides, rows, Question.parse(question))]
+    value, *kept = _sums(sides, rows, asked)
+    if not kept[0].numel():  # strips leave nothing; the sizes are those that tracing was promised
+        width = student[0].shape[-1] if asked.learns[1] else 0
+        kept = [torch.zeros_like(value), student[0].new_zeros((*value.shape, width))]
+    return [part.contiguous() for part in (value, *kept)]
 
 
 @divergence_of.register_fake
@@ -344,7 +349,8 @@ def _(
     dtype = torch.promote_types(t_state[0].dtype, s_state[0].dtype)
     size = (*t_state[0].shape[:-2], len(said.pairing.teacher), rows.shape[0])
     numbers = [t_state[0].new_empty(size, dtype=dtype) for _ in range(2)]
-    return [*numbers, student[0].new_empty((*size, student[0].shape[-1]))]
+    width = student[0].shape[-1] if said.learns[1] else 0
+    return [*numbers, student[0].new_empty((*size, width))]
 
 
 @library.custom_op("regard::divergence_gradient", mutates_args=())
@@ -388,7 +394,7 @@ def _(
 ) -> list[Tensor]:
     learns = Question.parse(question).learns
     sides = [side for side, does in zip((teacher, student), learns, strict=True) if does]
-    return [torch.empty_like(t) for side in sides for t in side]
+    return [t.new_empty(t.shape) for side in sides for t in side]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:

@@ -3,37 +3,30 @@ them but steps."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
-from pathlib import Path
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import regard
-import warm
-from regard.engine import api
+from each.conftest import call_of
 from regard.engine.backend import RowAnswers
-from regard.engine.backends.gpu import again, steps
-from regard.engine.backends.gpu.again import repeated
-from regard.engine.backends.gpu.steps import SweepSteps
+from regard.engine.backends.gpu import again, driver, launch, steps
+from regard.engine.backends.gpu.again import repeated, watched
+from regard.engine.backends.gpu.launch import Launch
+from regard.engine.backends.gpu.steps import SweepSteps, steps_of
 from regard.engine.call import Call, RowState
 from regard.summary import Entropy, Summary, Visible
+from regard.testing import Inputs
 
 ASKED = (Entropy(),)
-
-
-def call_of(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Call:
-    rules: dict[str, Any] = {
-        "mask": None,
-        "scale": None,
-        "bias": None,
-        "softcap": None,
-        "sink": None,
-    } | options
-    return api._call(q, k, v, **rules, dropout=0.0)
 
 
 class Sweeps:
@@ -47,13 +40,9 @@ class Sweeps:
 
     @repeated
     def rows(
-        self,
-        call: Call,
-        output: bool,
-        measures: tuple[Summary, ...],
-        given: RowState | None = None,
-        mass: bool = False,
-    ) -> RowAnswers:
+        self, call: Call, output: bool, measures: tuple[Summary, ...],
+        given: RowState | None = None, mass: bool = False,
+    ) -> RowAnswers:  # fmt: skip
         self.full += 1
         state = RowState(call.query.sum(-1), call.key.sum(-1))
         entropy = state.peak + state.log if given is None else state.peak + given.log
@@ -61,8 +50,15 @@ class Sweeps:
         made = call.value * call.score.scale if output else None
         return RowAnswers(made, state, dict.fromkeys(measures, entropy))
 
-    def __call__(self, call: Call, *args: Any, **options: Any) -> RowAnswers:
-        return self.rows(call, *(args or (True, ASKED)), **options)
+    def expect(self, call: Call) -> RowAnswers:
+        """Right, whoever computed it."""
+        answers = self.rows(call, True, ASKED)
+        assert answers.output is not None
+        torch.testing.assert_close(answers.output, call.value * call.score.scale)
+        torch.testing.assert_close(answers.state.peak, call.query.sum(-1))
+        total = answers.state.peak + answers.state.log
+        torch.testing.assert_close(answers.measured[Entropy()], total)
+        return answers
 
 
 @pytest.fixture
@@ -77,120 +73,213 @@ def three(*shape: int) -> list[Tensor]:
     return [torch.randn(shape or (2, 3, 5, 4)) for _ in range(3)]
 
 
-def expect(found: RowAnswers, call: Call) -> None:
-    assert found.output is not None
-    torch.testing.assert_close(found.output, call.value * call.score.scale)
-    torch.testing.assert_close(found.state.peak, call.query.sum(-1))
-    torch.testing.assert_close(found.state.log, call.key.sum(-1))
-    torch.testing.assert_close(found.measured[Entropy()], found.state.peak + found.state.log)
+def call(*tensors: Tensor, **options: Any) -> Call:
+    return call_of(Inputs(*tensors, options))
 
 
-def test_other_tensors_take_their_places(sweep: Sweeps) -> None:
-    found = []
-    for _ in range(5):
-        call = call_of(*three())
-        found.append(sweep(call))
-        expect(found[-1], call)
-    assert sweep.full == 2
-    assert len({one.output.data_ptr() for one in found if one.output is not None}) == 5
-
-
-def test_tensors_that_are_one(sweep: Sweeps) -> None:
+def test_other_tensors_take_their_places_and_none_is_kept_alive(sweep: Sweeps) -> None:
+    """Two that are one are of another kind."""
+    gone, places = [], set()
     for _ in range(4):
         x, y = three()[:2]
-        for given in ((x, x, x), (x, y, y), (x, y, x), three()):
-            expect(sweep(call_of(*given)), call_of(*given))
+        for given in (three(), (x, x, x), (x, y, y), (x, y, x)):
+            asked = call(*given)
+            answers = sweep.expect(asked)
+            assert answers.output is not None
+            gone += [weakref.ref(t) for t in (asked.query, answers.output, *answers.state)]
     assert sweep.full == 2 * 4
+    assert all(isinstance(kept, SweepSteps) for kept in again._KEPT.values())
+    held = [sweep.expect(call(*three())) for _ in range(3)]
+    places = {answers.output.data_ptr() for answers in held if answers.output is not None}
+    assert len(places) == 3
+    del x, y, given, asked, answers
+    gc.collect()
+    assert all(one() is None for one in gone)
 
 
 def test_what_is_not_alike_is_swept_anew(sweep: Sweeps) -> None:
     calls = [
-        call_of(*three()),
-        call_of(*three(2, 3, 6, 4)),
-        call_of(*[t.transpose(1, 2).contiguous().transpose(1, 2) for t in three()]),
-        call_of(*[torch.randn(121)[1:].view(2, 3, 5, 4) for _ in range(3)]),
-        call_of(*three(), scale=0.25),
-        call_of(*three(), mask=regard.Causal()),
-        call_of(*three(), mask=regard.Window(2)),
-        call_of(*three(), softcap=3.0),
-    ]
-    for n, call in enumerate(calls * 4):
-        expect(sweep(call), call)
+        call(*three()), call(*three(2, 3, 6, 4)),
+        call(*[t.transpose(1, 2).contiguous().transpose(1, 2) for t in three()]),
+        call(*[torch.randn(121)[1:].view(2, 3, 5, 4) for _ in range(3)]),
+        call(*three(), scale=0.25), call(*three(), mask=regard.Causal()),
+        call(*three(), mask=regard.Window(2)), call(*three(), softcap=3.0),
+    ]  # fmt: skip
+    for n, asked in enumerate(calls * 4):
+        sweep.expect(asked)
         assert sweep.full == min(n + 1, 2 * len(calls))
-
-
-def test_arguments_are_part_of_the_kind(sweep: Sweeps) -> None:
-    call = call_of(*three())
-    state = RowState(torch.randn(2, 3, 5), torch.randn(2, 3, 5))
+    sweep.full, state = 0, RowState(torch.randn(2, 3, 5), torch.randn(2, 3, 5))
     kinds: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-        ((True, ASKED), {}), ((False, ASKED), {}), ((True, ()), {}), ((True, (Visible(),)), {}),
+        ((False, ASKED), {}), ((True, ()), {}), ((True, (Visible(),)), {}),
         ((True, ASKED, state), {}), ((True, ASKED), {"given": state}), ((True, ASKED), {"mass": 1}),
     ]  # fmt: skip
     for args, options in kinds * 4:
-        found = sweep(call, *args, **options)
-        assert (found.output is None) == (args[0] is False) and tuple(found.measured) == args[1]
+        answers = sweep.rows(calls[0], *args, **options)
+        assert (answers.output is None) == (args[0] is False) and tuple(answers.measured) == args[1]
         if state in (*args, *options.values()):
-            right = call.query.sum(-1) + state.log
-            torch.testing.assert_close(found.measured[Entropy()], right)
+            right = calls[0].query.sum(-1) + state.log
+            torch.testing.assert_close(answers.measured[Entropy()], right)
     assert sweep.full == 2 * len(kinds)
-
-
-def test_what_uses_tensors_of_its_own_is_not_kept(sweep: Sweeps) -> None:
-    sweep.also = torch.zeros(2, 3, 5)
-    for n in range(4):
-        call = call_of(*three())
-        expect(sweep(call), call)
-        assert sweep.full == n + 1
-    assert list(again._KEPT.values()) == [None]
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"bias": torch.zeros(5, 5)}, {"sink": torch.zeros(3)}, {"mask": regard.Prefix(2)},
-        {"mask": torch.ones(5, 5, dtype=torch.bool)},
+        {"mask": torch.ones(5, 5, dtype=torch.bool)}, {"also": torch.zeros(2, 3, 5)}, {"large": 1},
     ],
-    ids=["bias", "sink", "prefix", "table"],
+    ids=["bias", "sink", "prefix", "table", "a tensor of its own", "takes long anyway"],
 )  # fmt: skip
-def test_rules_with_arrays_are_not_kept(options: dict[str, Any], sweep: Sweeps) -> None:
-    for n in range(3):
-        call = call_of(*three(), **options)
-        expect(sweep(call), call)
-        assert sweep.full == n + 1 and not again._KEPT
-
-
-def test_no_tensor_is_kept_alive(sweep: Sweeps) -> None:
-    gone = []
-    for _ in range(3):
-        call = call_of(*three())
-        found = sweep(call)
-        gone += [weakref.ref(t) for t in (call.query, found.output, *found.state) if t is not None]
-    assert any(isinstance(kept, SweepSteps) for kept in again._KEPT.values())
-    del call, found
-    gc.collect()
-    assert all(one() is None for one in gone)
-
-
-def test_what_takes_long_anyway_is_not_watched(
-    sweep: Sweeps, monkeypatch: pytest.MonkeyPatch
+def test_what_is_never_repeated(
+    options: dict[str, Any], sweep: Sweeps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(again, "_LARGEST", 2 * 3 * 5 * 5)
-    for shape, times in (((2, 3, 5, 4), 2), ((2, 3, 6, 4), 4)):
-        before = sweep.full
-        for _ in range(4):
-            call = call_of(*three(*shape))
-            expect(sweep(call), call)
-        assert sweep.full - before == times
+    sweep.also = options.get("also")
+    if "large" in options:
+        monkeypatch.setattr(again, "_LARGEST", 2 * 3 * 5 * 5 - 1)
+    rule = {name: it for name, it in options.items() if name not in ("also", "large")}
+    for n in range(4):
+        sweep.expect(call(*three(), **rule))
+        assert sweep.full == n + 1 and SweepSteps not in map(type, again._KEPT.values())
 
 
 def test_kinds_do_not_pile_up(sweep: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(again, "_MANY", 3)
     for tokens in range(1, 9):
-        sweep(call_of(*three(1, 1, tokens, 4)))
+        sweep.expect(call(*three(1, 1, tokens, 4)))
     assert len(again._KEPT) <= 3
 
 
-def test_kernels_that_are_interpreted() -> None:
-    """Whole sweeps by steps have the bits that they have without."""
-    run = warm.run(Path(__file__).with_name("repeated.py"), interpret=True)
-    assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-2000:]}"
+# ── launches: on a machine of our own, which reads its parameters where the table says ───────
+
+KIND: dict[str, Any] = {"a": "*fp32", "out": "*fp32", "rule": ("fp32", "constexpr")}
+
+
+class Machine:
+    """Kernels in Python; each gets its parameters as numbers, tensors as addresses."""
+
+    def __init__(self) -> None:
+        self.kernels: list[Callable[..., None]] = []
+        self.launched = 0
+
+    def compiled(self, run: Callable[..., None], scratch: int = 0) -> Any:
+        """Written as Triton describes one that adds a·by to out."""
+        self.kernels.append(run)
+        lines = [".param .u64 p", ".param .u64 p", ".param .f32 p"]
+        lines += [".param .u64 .ptr .global .align 1 p"] * 2
+        described = SimpleNamespace(
+            num_ctas=1, num_warps=4, shared=0, global_scratch_size=scratch, launch_pdl=False,
+            launch_cooperative_grid=False, profile_scratch_size=0,
+        )  # fmt: skip
+        return SimpleNamespace(
+            function=len(self.kernels) - 1, metadata=described, src=SimpleNamespace(signature=KIND),
+            asm={"ptx": ".visible .entry k(\n" + ",\n".join(lines) + "\n)\n{ }"},
+        )  # fmt: skip
+
+    def run(self, compiled: Any, *args: Any) -> None:
+        """As the first launch does it."""
+        given = driver.parameters(compiled, args)
+        if given is not None:
+            numbers: list[Any] = [getattr(p, "value", p) for p in given]
+            numbers = [p.data_ptr() if isinstance(p, Tensor) else p for p in numbers]
+            self.kernels[compiled.function](*numbers)
+        if launch._WATCHED.seen is not None:
+            launch._WATCHED.seen.append(Launch(compiled, (2,), args))
+
+    def launch(self, kernel: driver.Kernel, grid: Any, table: Any, stream: int) -> None:
+        """As the driver does it."""
+        self.launched += 1
+        assert grid == (2, 1, 1) and len(table) == 5
+        kinds = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_float, *[ctypes.c_uint64] * 2]
+        numbers = [kind.from_address(at).value for kind, at in zip(kinds, table, strict=True)]
+        assert numbers.pop() == 0
+        assert (numbers.pop() != 0) == (kernel.scratch != 0)
+        self.kernels[kernel.function](*numbers)
+
+
+def there(address: int, count: int) -> Any:
+    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(driver, "launch", made.launch)
+    monkeypatch.setattr(driver, "clear", lambda at, size, stream: ctypes.memset(at, 0, size))
+    monkeypatch.setattr(steps, "stream_of", lambda device: 0)
+    return made
+
+
+def add(n: int) -> Callable[..., None]:
+    """out += a·by."""
+
+    def run(a: int, out: int, by: float) -> None:
+        there(out, n)[:] += there(a, n) * np.float32(by)
+
+    return run
+
+
+def kept(sweep: Callable[..., Any], *given: Tensor) -> SweepSteps | None:
+    seen: list[Any] = []
+    with watched(seen):
+        answer = sweep(*given)
+    return steps_of(given, seen, answer)
+
+
+def test_launches_zeros_views_and_operations(machine: Machine) -> None:
+    """Answers are new every time; parts of memory that are used together lie apart."""
+    kernel = machine.compiled(add(6), scratch=128)
+
+    def sweep(x: Tensor, y: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        aside = torch.zeros(2, 3)  # in the memory
+        machine.run(kernel, x, aside, (2.0, 1))
+        total = torch.empty(3, 6)
+        total[0].zero_()
+        machine.run(kernel, aside, total[0], (1.0, 1))
+        total[1].fill_(7.0)
+        total[2].copy_(torch.ops.aten.contiguous(y.T).T.reshape(-1) + 1)
+        for _ in range(10):  # each of them for a moment only
+            more = torch.zeros_like(y)
+            machine.run(kernel, aside, more, (1.0, 1))
+            machine.run(kernel, more, aside, (0.5, 1))
+        machine.run(kernel, aside, total[1], (1.0, 1))
+        doubled = torch.zeros_like(y)
+        machine.run(kernel, y, doubled, (2.0, 1))
+        return total, {"turned": doubled.to(torch.int64).T, "none": None, "n": 3}
+
+    made = kept(sweep, torch.randn(2, 3), torch.arange(6.0).view(2, 3))
+    assert made is not None and machine.launched == 0
+    before = None
+    for _ in range(3):
+        given = torch.randn(2, 3), torch.randint(9, (2, 3)).float()
+        (mine, parts), (right, others) = made.again(given), sweep(*given)
+        assert torch.equal(mine, right) and torch.equal(parts.pop("turned"), others.pop("turned"))
+        assert parts == {"none": None, "n": 3}
+        assert before is None or mine.data_ptr() != before.data_ptr()
+        before = mine
+    assert machine.launched == 3 * 24
+    assert made.memory <= 4 * 256 + 256  # of which programs have 128 bytes each of two
+
+
+def copying(machine: Machine, kernel: Any, source: Tensor | None = None) -> Callable[..., Tensor]:
+    """A sweep of one launch."""
+
+    def sweep(x: Tensor) -> Tensor:
+        out = torch.zeros(4)
+        machine.run(kernel, x if source is None else source, out, (1.0, 1))
+        return out
+
+    return sweep
+
+
+def test_what_steps_cannot_say(machine: Machine) -> None:
+    """Tensors from elsewhere, numbers that are fetched, parameters that Triton's description lacks,
+    clusters."""
+    x, kernel = torch.randn(4), machine.compiled(add(4))
+    assert kept(copying(machine, kernel), x) is not None
+    assert kept(copying(machine, kernel, torch.ones(4)), x) is None
+    assert kept(lambda x: torch.zeros(4) + float(x[0]), x) is None
+    unknown, clusters = machine.compiled(add(4)), machine.compiled(add(4))
+    unknown.asm["ptx"] = unknown.asm["ptx"].replace("\n)", ",\n.param .u32 p\n)")
+    clusters.metadata.num_ctas = 2
+    assert kept(copying(machine, unknown), x) is None
+    assert kept(copying(machine, clusters), x) is None

@@ -1,40 +1,37 @@
-"""The rule that kernels get, evaluated here as they evaluate it, against the definition."""
+"""What kernels are told of a call (bind) and of its mask (seen), evaluated here as they do, is the
+definition's; and nothing is copied or made that need not be."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import gc
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from torch import Tensor
 
-import regard
+from each.conftest import call_of
+from engine.backends.gpu.paths import named
 from engine.backends.gpu.test_spelt import read
-from regard.engine import api
 from regard.engine.backends.dense import attend_densely
 from regard.engine.backends.gpu import bind as bind_page
+from regard.engine.backends.gpu import seen as seen_page
+from regard.engine.backends.gpu import spelt
 from regard.engine.backends.gpu.bind import Bound, ScoreOperands, bind, flat
+from regard.engine.backends.gpu.seen import Form, normal_form, seen_by
 from regard.engine.backends.gpu.spelt import Spelt
 from regard.engine.call import Call
-from regard.mask import Extent, Mask
+from regard.errors import UnavailableError
+from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
 from regard.mask.base import Part
 from regard.score import PartBias
 from regard.testing import CASES, Case, Inputs
 
-
-def call_of(inputs: Inputs) -> Call:
-    options: dict[str, Any] = dict.fromkeys(("mask", "scale", "bias", "softcap", "sink"))
-    options |= inputs.options
-    return api._call(inputs.query, inputs.key, inputs.value, dropout=0.0, **options)
-
-
-def named(name: str) -> Case:
-    return next(case for case in CASES if case.name == name)
-
-
-def number(value: Any) -> float:
-    return float(value)
+CPU = torch.device("cpu")
 
 
 def at(flat_tensor: Tensor | None, b: int, stride: int, count: int) -> Tensor:
@@ -47,8 +44,8 @@ def strided(
     tensor: Tensor, b: int, h: int, strides: tuple[int, ...], rule: ScoreOperands
 ) -> Tensor:
     """(L, S) of one head, read through the strides alone."""
-    storage = torch.as_strided(tensor, (tensor.untyped_storage().nbytes() // tensor.itemsize,),
-                               (1,), 0)  # fmt: skip
+    size = (tensor.untyped_storage().nbytes() // tensor.itemsize,)
+    storage = torch.as_strided(tensor, size, (1,), 0)
     i, j = torch.arange(rule.queries)[:, None], torch.arange(rule.keys)
     where = tensor.storage_offset() + b * strides[0] + h * strides[1]
     return storage[where + i * strides[2] + j * strides[3]]
@@ -88,10 +85,10 @@ def scores(bound: Bound, b: int, h: int) -> Tensor:
     """(L, S) final scores of one head in double precision."""
     rule = bound.rule
     i, j = torch.arange(rule.queries)[:, None], torch.arange(rule.keys)
-    x = bound.query[b, h].double() @ bound.key[b, h // rule.group].double().T * number(rule.scale)
+    key = bound.key[b, h // rule.group].double()
+    x = bound.query[b, h].double() @ key.T * float(rule.scale)
     if rule.softcap is not None:
-        cap = number(rule.softcap)
-        x = cap * torch.tanh(x / cap)
+        x = float(rule.softcap) * torch.tanh(x / float(rule.softcap))
     if rule.slopes is not None:
         x = x - rule.slopes[h].double() * (i + rule.bias_shift - j).abs()
     if rule.by_distance is not None:
@@ -102,75 +99,170 @@ def scores(bound: Bound, b: int, h: int) -> Tensor:
     return x.masked_fill(~visible(rule, b, h), -torch.inf)
 
 
-def assert_right(call: Call) -> None:
-    """Every head's final scores, and the sink."""
-    bound = bind(call)
+def exact_scores(call: Call) -> Tensor:
+    """(B, Hq, L, S)."""
     steps = attend_densely(call.query, call.key, call.value, call.mask, call.score, torch.float64)
-    right = steps.masked.expand(call.shape.extent.full).flatten(0, -4) if call.shape.batch else (
-        steps.masked[None]
-    )  # fmt: skip
+    whole = steps.masked.expand(call.shape.extent.full)
+    return whole.flatten(0, -4) if call.shape.batch else whole[None]
+
+
+def expect_right(call: Call, right: Tensor | None = None) -> Bound:
+    """Every head's final scores, and the sink."""
+    bound, right = bind(call), exact_scores(call) if right is None else right
     grain = float(torch.finfo(bound.exact).eps)
     for b in range(bound.query.shape[0]):
         for h in range(bound.query.shape[1]):
-            torch.testing.assert_close(
-                scores(bound, b, h), right[b, h].double(), rtol=20 * grain, atol=20 * grain
-            )
+            mine = scores(bound, b, h)
+            torch.testing.assert_close(mine, right[b, h].double(), rtol=20 * grain, atol=20 * grain)
     if call.score.sink is not None:
         assert bound.rule.sink is not None and bound.rule.sink.dtype == bound.exact
+    return bound
+
+
+def bound_of(x: Tensor, **options: Any) -> Bound:
+    return bind(call_of(Inputs(x, x, x, options)))
+
+
+# ── every mask and every score rule ──────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_rule_gives_the_final_scores(case: Case, dtype: torch.dtype) -> None:
-    assert_right(call_of(case.inputs(dtype)))
+    expect_right(call_of(case.inputs(dtype)))
 
 
-@pytest.mark.parametrize(
-    "name", ["bias table", "alibi", "relative bias", "causal at the end", "documents", "lengths"]
-)
-def test_a_part_keeps_its_place(name: str) -> None:
+@pytest.mark.parametrize("name", ["bias table", "alibi", "relative bias"])
+def test_a_part_of_a_bias_keeps_its_place(name: str) -> None:
     """Some queries and some keys of a problem, as a long one is taken apart."""
     inputs = named(name).inputs(torch.float64)
     whole = call_of(inputs)
-    steps = attend_densely(*whole_tensors(whole), whole.mask, whole.score, torch.float64)
-    down, across, rows, cols = 11, 29, 31, 64
-    size = (whole.shape.queries, whole.shape.keys)
-    options = dict(inputs.options)
+    rows, cols = slice(11, 42), slice(29, 93)
+    place, options = (11, 29, whole.shape.queries, whole.shape.keys), dict(inputs.options)
     if whole.mask is not None:
-        options["mask"] = Part(whole.mask, down, across, *size)
-    if whole.score.bias is not None:
-        options["bias"] = PartBias(whole.score.bias, down, across, *size)
-    part = Inputs(
-        inputs.query[..., down : down + rows, :], inputs.key[..., across : across + cols, :],
-        inputs.value[..., across : across + cols, :], options,
-    )  # fmt: skip
-    bound = bind(call_of(part))
-    right = steps.masked[..., down : down + rows, across : across + cols]
-    for b in range(2):
-        for h in range(4):
-            torch.testing.assert_close(scores(bound, b, h), right[b, h])
+        options["mask"] = Part(whole.mask, *place)
+    options["bias"] = PartBias(whole.score.bias, *place)
+    q, k, v = inputs.query[..., rows, :], inputs.key[..., cols, :], inputs.value[..., cols, :]
+    expect_right(call_of(Inputs(q, k, v, options)), exact_scores(whole)[..., rows, cols])
 
 
-def whole_tensors(call: Call) -> tuple[Tensor, Tensor, Tensor]:
-    return call.query, call.key, call.value
-
-
-LENGTHS = torch.tensor([2, 7, 4])
-TWO_INTERVALS: list[Mask] = [
-    regard.Window(1) | regard.Prefix(LENGTHS), regard.Prefix(LENGTHS) | regard.Window(1),
-    regard.Window(1) | regard.Padding(LENGTHS), ~regard.Padding(LENGTHS) | regard.Causal(),
-    ~regard.Prefix(LENGTHS) | regard.Prefix(2), regard.Prefix(2) | ~regard.Prefix(LENGTHS),
-    (regard.Window(1) | regard.Prefix(3)) & regard.Padding(LENGTHS),
-    (regard.Window(1) | regard.Prefix(LENGTHS)) & regard.Padding([6]),
+QUERIES, KEYS, BATCH = 13, 21, 2
+EXTENT = Extent(QUERIES, KEYS, (BATCH,), 1)
+IDS = torch.tensor([[0] * 9 + [1] * 5 + [2] * 7, [3] * 2 + [1] * 12 + [3] * 7])
+FLAGS = torch.arange(KEYS).expand(BATCH, -1) % 4 != 1
+LENGTHS = torch.tensor([5, 17])
+DOCUMENTS = Documents(IDS[:, -QUERIES:], IDS)
+MASKS: list[Mask] = [
+    mask.map(torch.as_tensor)
+    for mask in (
+        Causal(), Causal("start"), Window(4), Window(3, 2, "start"), Window(None, None),
+        Causal() & Window(6, 6, "start"), Padding(LENGTHS),
+        Padding(LENGTHS, torch.tensor([3, 9])), Padding(FLAGS),
+        Padding(FLAGS, torch.arange(QUERIES).expand(BATCH, -1) > 4), DOCUMENTS, Prefix(6),
+        Prefix(LENGTHS), Causal() | Prefix(6), Causal() | Window(None, 3, "start"), ~Window(4),
+        ~Causal(), ~~Causal(), ~Window(None, None), ~(Prefix(3) | ~Causal()),
+        Window(2, 1) | ~Prefix(15), Causal() & DOCUMENTS & Padding(LENGTHS),
+        Padding(FLAGS) & Padding(~FLAGS) & Causal(),
+        Table(torch.rand(BATCH, 1, QUERIES, KEYS) > 0.5) & Causal(),
+        # two intervals, one of them for all entries, the other told for each
+        Window(1) | Prefix(LENGTHS), Prefix(LENGTHS) | Window(1), Window(1) | Padding(LENGTHS),
+        ~Padding(LENGTHS) | Causal(), ~Prefix(LENGTHS) | Prefix(2), Prefix(2) | ~Prefix(LENGTHS),
+        (Window(1) | Prefix(3)) & Padding(LENGTHS), (Window(1) | Prefix(LENGTHS)) & Padding([6]),
+    )
+]  # fmt: skip
+OPAQUE: list[Mask] = [
+    Rule(lambda i, j: (i + j) % 3 == 0), Causal() | DOCUMENTS, ~Window(3) & ~Window(5, 4),
+    DOCUMENTS & Documents(IDS[:, :QUERIES], IDS),
+    Table(torch.ones(QUERIES, KEYS, dtype=torch.bool))
+    & Table(torch.ones(QUERIES, 1, dtype=torch.bool)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mask", TWO_INTERVALS, ids=repr)
-@pytest.mark.parametrize("batch", [(3,), (2, 3)], ids=str)
-def test_each_interval_is_that_of_its_batch_entry(mask: Mask, batch: tuple[int, ...]) -> None:
-    """One of the two for all entries, the other told for each."""
-    query, key = torch.randn(*batch, 2, 6, 16), torch.randn(*batch, 2, 9, 16)
-    assert_right(call_of(Inputs(query, key, key, {"mask": mask})))
+@pytest.mark.parametrize("mask", [*MASKS, *OPAQUE], ids=repr)
+def test_every_form_of_a_mask_and_parts_of_it(mask: Mask) -> None:
+    """Its text is enough to judge it; what has no form is spelt out."""
+    query, key = torch.zeros(BATCH, 1, QUERIES, 4), torch.zeros(BATCH, 1, KEYS, 4)
+    part = Part(mask, 4, 6, QUERIES, KEYS)
+    for rule in (mask, part):
+        form = normal_form(rule, EXTENT if rule is mask else Extent(5, 9, (BATCH,), 1))
+        assert form.why_not == ""
+        assert form == Form(table=True) or not any(mask is other for other in OPAQUE)
+    expect_right(call_of(Inputs(query, key, key, {"mask": mask})))
+    expect_right(call_of(Inputs(query[..., :5, :], key[..., :9, :], key[..., :9, :],
+                                {"mask": part})))  # fmt: skip
+
+
+def test_two_batch_axes_are_one() -> None:
+    mask = Window(1) | Prefix(torch.tensor([[2], [7]]))
+    query, key = torch.randn(2, 3, 2, 6, 16), torch.randn(2, 3, 2, 9, 16)
+    bound = expect_right(call_of(Inputs(query, key, key, {"mask": mask})))
+    assert bound.query.shape[0] == 6 and bound.batch == (2, 3) and bound.units == 12
+    assert bound.batched(bound.new(5)).shape == (2, 3, 2, 5)
+
+
+def test_documents_and_flags_say_which_keys_can_matter() -> None:
+    (span,) = seen_by(DOCUMENTS, EXTENT, CPU).spans
+    assert span.low is not None and span.high is not None
+    assert (span.low[0, 0], span.high[0, 0]) == (0, 9)  # document 0
+    assert (span.low[1, -1], span.high[1, -1]) == (0, KEYS)  # document 3, in two places
+
+
+def test_what_is_fast_and_what_is_plain() -> None:
+    for name, fast, plain in (
+        ("plain", True, True), ("causal at the end", True, True), ("lengths", True, True),
+        ("scattered padding", True, False), ("documents", True, False), ("alibi", False, True),
+        ("bias table", False, False), ("soft cap", False, True), ("boolean table", True, False),
+        ("not a window", True, False), ("prefix", True, True),
+    ):  # fmt: skip
+        bound = bind(call_of(named(name).inputs()))
+        assert (bound.fast, bound.plain) == (fast, plain), name
+
+
+def test_a_mask_that_would_be_too_large_is_a_reason() -> None:
+    rule = Rule(lambda i, j: i == j)
+    with patch.multiple(spelt, MOST=2047, _KEPT=OrderedDict()):  # less than one square's bits
+        for device in ("cpu", "meta"):
+            why_not = normal_form(rule, EXTENT, device).why_not
+            assert "of masks it knows no Rule, and as a table it takes" in why_not
+        with pytest.raises(UnavailableError, match="'triton' cannot serve this call"):
+            seen_by(rule, EXTENT, CPU)
+
+
+class Everything(Mask):
+    """A mask with a tag and without a form that kernels know."""
+
+    tag = "test.everything/1"
+
+    def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+        return (i[:, None] >= 0) & (j >= 0)
+
+
+def test_what_shapes_refuse_is_judged_again_where_squares_can_be_counted() -> None:
+    long = Extent(300, 300)
+    small = {"MOST": 2400, "_LITTLE": 0, "_KEPT": OrderedDict()}  # the index, one square's bits
+    with patch.multiple(spelt, **small), patch.object(seen_page, "_FORMS", {}):
+        assert normal_form(Everything(), long, "meta").why_not
+        with patch.object(spelt, "unwatched", lambda _: False):
+            assert normal_form(Everything(), long, "cpu").why_not
+        assert normal_form(Everything(), long, "cpu") == Form(table=True)
+
+
+def test_any_callable_can_be_a_rule_and_none_is_kept_alive() -> None:
+    @dataclass
+    class Later:  # has an equality, hence no hash
+        n: int
+
+        def __call__(self, i: Any, j: Any) -> Any:
+            return i >= j + self.n
+
+    x = torch.randn(1, 1, 9, 4)
+    expect_right(call_of(Inputs(x, x, x, {"mask": Rule(Later(2))})))
+    fleeting = Rule(lambda i, j: i > j)
+    gone = weakref.ref(fleeting.fn)
+    normal_form(fleeting, EXTENT)
+    del fleeting
+    gc.collect()
+    assert gone() is None
 
 
 # ── as kernels can read it ───────────────────────────────────────────────────────────────────
@@ -183,21 +275,19 @@ def test_doubles_stand_beside_nothing_narrow(dtype: torch.dtype, narrowest: int)
     """What the compiler of Triton 3.6 cannot lay out; elsewhere a boolean stays a byte."""
     for name in ("scattered padding", "boolean table"):
         rule = bind(call_of(named(name).inputs(dtype))).rule
-        found = rule.table if rule.flags is None else rule.flags
-        assert found is not None and found.itemsize == narrowest
+        bits = rule.table if rule.flags is None else rule.flags
+        assert bits is not None and bits.itemsize == narrowest
     narrow = named("bias table").inputs(dtype)
     narrow.options["bias"] = narrow.options["bias"].to(torch.bfloat16)
-    rule = bind(call_of(narrow)).rule
+    rule = (bind if dtype == torch.bfloat16 else expect_right)(call_of(narrow)).rule
     assert rule.bias is not None and rule.bias.itemsize == max(2, narrowest)
-    if dtype != torch.bfloat16:
-        assert_right(call_of(narrow))
-
-
-def test_numbers_travel_in_the_precision_computed_in() -> None:
-    for dtype, kind in ((torch.bfloat16, float), (torch.float64, Tensor)):
-        rule = bind(call_of(named("cap, alibi, sink, causal").inputs(dtype))).rule
-        assert isinstance(rule.scale, kind) and isinstance(rule.softcap, kind)
-        assert number(rule.scale) == 0.7 and number(rule.softcap) == 5.0
+    squares = bound_of(torch.randn(1, 1, 6, 16, dtype=dtype), mask=Everything()).rule.spelt
+    assert squares is not None
+    assert squares.bits.dtype == (torch.int32 if dtype == torch.float64 else torch.uint8)
+    kind = Tensor if dtype == torch.float64 else float  # Triton's own numbers are single
+    rule = bind(call_of(named("cap, alibi, sink, causal").inputs(dtype))).rule
+    assert isinstance(rule.scale, kind) and isinstance(rule.softcap, kind)
+    assert float(rule.scale) == 0.7 and float(rule.softcap) == 5.0
 
 
 @pytest.fixture
@@ -206,99 +296,60 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_remembered")
-@pytest.mark.parametrize("first", [1, True, 1.0])
-def test_equal_numbers_of_any_type_make_one_rule(first: float) -> None:
+def test_equal_numbers_of_any_type_make_one_rule() -> None:
     """Kernels are compiled by type, so what comes first must not decide for the others."""
     x = torch.randn(1, 2, 6, 16)
-    for number in (first, 1.0, 1):
-        rule = bind(call_of(Inputs(x, x, x, {"scale": number, "softcap": number}))).rule
+    for number in (True, 1, 1.0):
+        rule = bound_of(x, scale=number, softcap=number).rule
         assert type(rule.scale) is float and type(rule.softcap) is float
 
 
 @pytest.mark.usefixtures("nothing_remembered")
 def test_rules_that_differ_are_told_apart() -> None:
-    """Each in the company of all the others, whichever came before."""
+    """Each in the company of all the others, whichever came before; also where another thread
+    clears the memory between two lines."""
     wide, narrow = torch.randn(1, 4, 6, 16), torch.randn(1, 4, 9, 16)
     grouped = torch.randn(1, 2, 9, 16)
-    options = [
-        {}, {"mask": regard.Causal()}, {"mask": regard.Causal(align="start")},
-        {"mask": regard.Window(2)}, {"mask": regard.Window(2, None)}, {"scale": 0.5},
-        {"softcap": 2.0}, {"mask": regard.Causal(), "softcap": 2.0},
+    options: list[dict[str, Any]] = [
+        {}, {"mask": Causal()}, {"mask": Causal(align="start")}, {"mask": Window(2)},
+        {"mask": Window(2, None)}, {"scale": 0.5}, {"softcap": 2.0},
+        {"mask": Causal(), "softcap": 2.0},
     ]  # fmt: skip
-    for _ in range(2):
-        for more in options:
-            for key in (wide, narrow, grouped):
-                assert_right(call_of(Inputs(wide, key, key, more)))
-    there = replace(call_of(Inputs(wide, narrow, narrow, {})), place=1)
-    assert bind(there).rule.position == 1
-    assert bind(replace(there, place=None)).rule.position == 3
-
-
-def test_a_rule_survives_that_others_forget_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where another thread clears the memory between two lines."""
-
-    class Forgetful(dict[Any, Any]):
-        def __setitem__(self, name: Any, rule: Any) -> None:
-            pass
-
-    monkeypatch.setattr(bind_page, "_RULES", Forgetful())
-    x = torch.randn(1, 2, 6, 16)
-    assert bind(call_of(Inputs(x, x, x, {"mask": regard.Causal()}))).rule.most == 0
-
-
-class Fourth(Mask):
-    """Every fourth key; numbers alone, and no form that kernels know."""
-
-    def allows(self, i: Any, j: Any, extent: Extent) -> Any:
-        return (i[:, None] + j) % 4 == 0
-
-
-@pytest.mark.usefixtures("nothing_remembered")
-def test_a_mask_that_is_spelt_out_is_not_remembered_here() -> None:
-    """Its bits are kept elsewhere, where their size is watched, and by device."""
-    x = torch.randn(2, 4, 6, 16)
-    one, other = (bind(call_of(Inputs(x, x, x, {"mask": Fourth()}))).rule.spelt for _ in range(2))
-    assert one is not None and other is not None and not bind_page._RULES
-    assert one.bits is other.bits and one.squares.stride()[:2] == (0, 0)
-    assert one.squares.shape == (2, 4, 1, 1)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
-def test_doubles_read_words_of_32_bits(dtype: torch.dtype) -> None:
-    x = torch.randn(1, 1, 6, 16, dtype=dtype)
-    spelt = bind(call_of(Inputs(x, x, x, {"mask": Fourth()}))).rule.spelt
-    assert spelt is not None
-    assert spelt.bits.dtype == (torch.int32 if dtype == torch.float64 else torch.uint8)
+    for memory in ({}, type("Forgetful", (dict,), {"__setitem__": lambda *_: None})()):
+        with patch.object(bind_page, "_RULES", memory):
+            for more in options * 2:
+                for key in (wide, narrow, grouped):
+                    expect_right(call_of(Inputs(wide, key, key, more)))
+            there = replace(call_of(Inputs(wide, narrow, narrow, {})), place=1)
+            assert bind(there).rule.position == 1
+            assert bind(replace(there, place=None)).rule.position == 3
 
 
 @pytest.mark.usefixtures("nothing_remembered")
 def test_rules_with_tensors_are_not_remembered() -> None:
+    """The bits of a mask that is spelt out are kept elsewhere, where their size is watched."""
     x = torch.randn(1, 2, 6, 16)
     for more in (
         {"mask": torch.ones(6, 6, dtype=torch.bool)}, {"bias": torch.zeros(6, 6)},
-        {"sink": torch.zeros(2)}, {"mask": regard.Prefix(2)},
+        {"sink": torch.zeros(2)}, {"mask": Prefix(2)},
     ):  # fmt: skip
-        bind(call_of(Inputs(x, x, x, more)))
-    bind(call_of(Inputs(x.double(), x.double(), x.double(), {})))
+        bound_of(x, **more)
+    bound_of(x.double())
+    first, second = (bound_of(x.repeat(2, 2, 1, 1), mask=Everything()).rule.spelt for _ in "ab")
     assert not bind_page._RULES
+    assert first is not None and second is not None and first.bits is second.bits
+    assert first.squares.stride()[:2] == (0, 0) and first.squares.shape == (2, 4, 1, 1)
 
 
-def test_a_table_for_all_heads_is_not_copied() -> None:
-    x = torch.randn(2, 4, 6, 16)
-    table = torch.rand(6, 6) > 0.2
-    table.fill_diagonal_(True)
-    found = bind(call_of(Inputs(x, x, x, {"mask": table}))).rule.table
-    assert found is not None and found.shape == (2, 4, 6, 6)
-    assert found.stride()[:2] == (0, 0)
-    assert found.untyped_storage().data_ptr() == table.untyped_storage().data_ptr()
-
-
-def test_shared_masks_are_read_with_stride_0() -> None:
-    """One length for all entries, or one for each."""
-    x = torch.randn(3, 2, 8, 16)
-    one = bind(call_of(Inputs(x, x, x, {"mask": regard.Prefix(3)}))).rule
-    each = bind(call_of(Inputs(x, x, x, {"mask": regard.Padding([3, 8, 1])}))).rule
-    assert one.span_stride == 0 and each.span_stride == 8
+def test_what_all_share_is_not_copied() -> None:
+    """A table for all heads; one length for all entries, or one for each."""
+    x = torch.randn(3, 4, 8, 16)
+    table = torch.rand(8, 8) > 0.2
+    made = bound_of(x, mask=table).rule.table
+    assert made is not None and made.shape == (3, 4, 8, 8) and made.stride()[:2] == (0, 0)
+    assert made.untyped_storage().data_ptr() == table.untyped_storage().data_ptr()
+    alike, each = bound_of(x, mask=Prefix(3)).rule, bound_of(x, mask=Padding([3, 8, 1])).rule
+    assert alike.span_stride == 0 and each.span_stride == 8
     assert each.high is not None and each.high[:, 0].tolist() == [3, 8, 1]
 
 

@@ -1,9 +1,13 @@
-"""How kernels are launched: tiles, what the copy engine can read, that Triton is asked once."""
+"""How kernels are launched: Triton is asked once for a kind of call, on the GPU that holds the
+tensors; grids and tiles are such as a GPU takes."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -12,159 +16,34 @@ import torch
 from triton.runtime.jit import JITFunction
 
 import regard
-from regard.engine import plan
-from regard.engine.backends.gpu import launch, sweeps
+from regard.engine import api
+from regard.engine.backends.gpu import launch, replay, sweeps
+from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.launch import (
-    Shape,
     across,
-    column_shape,
+    blocks,
     interpreting,
     options,
     padded,
     replay_shape,
-    room,
-    row_shape,
     run,
-    strides_of,
+    stages,
     value_chunk,
 )
 from regard.engine.backends.gpu.sweeps import TRITON
-from regard.engine.call import Problem
-from regard.shapes import AttentionShape
+from regard.engine.call import RowState
+from regard.mask import Causal, Mask
 
 HALF, SINGLE, DOUBLE = torch.bfloat16, torch.float32, torch.float64
 
 
-def problem(dim: int, dtype: torch.dtype = HALF) -> Problem:
-    return Problem(
-        shape=AttentionShape.of(*[(1, 2, 8, dim)] * 3), dtype=dtype, device="cuda",
-        mask=regard.Window(4), bias=None, softcap=False, sink=False,
-        dropout=False, gradients=True, bias_gradient=False, summaries=frozenset(),
-    )  # fmt: skip
-
-
 def test_the_interpreter_is_asked_for_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for value, said in (("1", True), ("0", False), ("", False)):
+    for value, asked in (("1", True), ("0", False), ("", False)):
         monkeypatch.setenv("TRITON_INTERPRET", value)
-        assert interpreting() is said
+        assert interpreting() is asked
 
 
-# ── room ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("there", "dim", "dtype", "serves"),
-    [
-        (99, 64, HALF, True), (99, 64, DOUBLE, True), (99, 128, HALF, False),
-        (99, 80, HALF, False), (163, 128, HALF, True), (163, 256, SINGLE, True),
-        (163, 256, DOUBLE, False), (227, 256, DOUBLE, True), (None, 256, DOUBLE, True),
-    ],
-)  # fmt: skip
-def test_a_small_gpu_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch, there: int | None, dim: int, dtype: torch.dtype, serves: bool
-) -> None:
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(sweeps, "_shared_memory", lambda: there)
-    said = TRITON.reasons(problem(dim, dtype))
-    need = room(dim, dtype)
-    reason = f"head dim {dim} takes {need} KiB of shared memory, this GPU has {there}"
-    assert said == ([] if serves else [reason])
-
-
-def test_where_there_is_no_room_another_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(sweeps.TritonSweeps, "unavailable", lambda self: [])
-    monkeypatch.setattr(sweeps, "_shared_memory", lambda: 163)
-    assert plan.choose(problem(128), None).name == "triton"
-    monkeypatch.setattr(sweeps, "_shared_memory", lambda: 99)
-    assert plan.choose(problem(128), None).name == "dense"
-
-
-def test_room_is_what_the_gpu_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Properties:
-        shared_memory_per_block_optin = 232448
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert sweeps._shared_memory() is None
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties())
-    assert sweeps._shared_memory() == 227
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: object())
-    assert sweeps._shared_memory() is None
-
-
-def test_wider_heads_never_need_less_room() -> None:
-    for dtype in (HALF, SINGLE, DOUBLE):
-        needs = [room(dim, dtype) for dim in (1, 64, 65, 128, 129, 256)]
-        assert needs == sorted(needs)
-
-
-# ── tiles ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_wide_numbers_and_heads_get_smaller_tiles() -> None:
-    for shape in (row_shape, column_shape):
-        for dim in (64, 128, 256):
-            cells = [
-                made.rows * made.keys for made in (shape(dim, d) for d in (HALF, SINGLE, DOUBLE))
-            ]
-            assert cells == sorted(cells, reverse=True)
-            assert shape(dim, torch.float16) == shape(dim, HALF)
-
-
-@pytest.mark.parametrize("dtype", [HALF, torch.float16, SINGLE, DOUBLE], ids=str)
-def test_the_replay_orders_its_sums_alike_under_any_mask(dtype: torch.dtype) -> None:
-    """By rows; blocks of keys may differ. A tile is whole strips of 16 queries."""
-    for dim in (5, 64, 80, 128, 256):
-        plain, any_mask = (replay_shape(dim, dtype, so) for so in (True, False))
-        assert plain.rows == any_mask.rows and plain.rows % 16 == 0
-        assert plain.keys % plain.rows == 0 and any_mask.keys % any_mask.rows == 0
-        assert plain == replay_shape(padded(dim), dtype, True)
-
-
-def test_registers_are_limited_where_a_shape_says_so() -> None:
-    class Plain:
-        query, exact, fast, plain = torch.zeros(1, 1, 8, 64, dtype=HALF), SINGLE, True, True
-        rule = SimpleNamespace(bias=None, by_distance=None)
-
-    few, any_number = Shape(64, 128, 4, 3, registers=96), Shape(64, 128, 4, 3)
-    assert options(Plain(), few)["maxnreg"] == 96  # type: ignore[arg-type]
-    assert "maxnreg" not in options(Plain(), any_number)  # type: ignore[arg-type]
-
-
-def test_a_chunk_of_values_is_no_wider_than_a_head_or_128() -> None:
-    for dim in (5, 64, 128, 200, 256):
-        for value_dim in (1, 40, 128, 300, 1000):
-            chunk = value_chunk(value_dim, dim)
-            assert chunk & (chunk - 1) == 0 and 16 <= chunk <= max(128, padded(dim))
-            assert chunk >= min(value_dim, 128)
-
-
-@pytest.mark.parametrize(
-    ("tensor", "fetched"),
-    [
-        (torch.zeros(2, 3, 8, 64, dtype=HALF), True),
-        (torch.zeros(2, 8, 3, 64, dtype=HALF).transpose(1, 2), True),
-        (torch.zeros(2, 3, 8, 5, dtype=HALF), False),  # rows 10 bytes apart
-        (torch.zeros(2, 3, 8, 4, dtype=SINGLE), True),
-        (torch.zeros(2, 3, 8, 65, dtype=HALF)[..., 1:], False),  # not aligned
-        (torch.zeros(2, 3, 64, 8, dtype=HALF).mT, False),  # turned
-        (torch.zeros(2, 3, 1, 64, dtype=HALF).expand(2, 3, 8, 64), False),  # one row for all
-        (torch.zeros(2, 3, 0, 64, dtype=HALF), False),
-    ],
-    ids=["plain", "heads last", "odd", "16 bytes", "shifted", "turned", "expanded", "empty"],
-)
-def test_what_the_copy_engine_can_fetch(tensor: torch.Tensor, fetched: bool) -> None:
-    assert across(tensor) is fetched
-
-
-def test_strides_are_those_of_batch_head_and_token() -> None:
-    assert strides_of(torch.zeros(2, 3, 8, 64)) == (1536, 512, 64)
-    assert strides_of(torch.zeros(2, 8, 3, 64).transpose(1, 2)) == (1536, 64, 192)
-
-
-# ── launches: a stand-in takes them and says who was asked ───────────────────────────────────
+# ── Triton is asked once ─────────────────────────────────────────────────────────────────────
 
 
 class Compiled:
@@ -188,11 +67,11 @@ class Kernel(JITFunction[Any]):
         return ["x", "rule", "n", "BM", "BN"]
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def launch(*args: Any, **constants: Any) -> Compiled:
+        def begin(*args: Any, **constants: Any) -> Compiled:
             self.log.append(("asked", grid, args, constants))
             return Compiled(self.log)
 
-        return launch
+        return begin
 
 
 class Rule(NamedTuple):
@@ -213,7 +92,7 @@ RULE = Rule(4, 0.5, None)
 CONSTANTS = {"num_warps": 4, "BN": 64, "BM": 128}
 
 
-def asked(kernel: Kernel, *args: Any, **constants: Any) -> bool:
+def asks(kernel: Kernel, *args: Any, **constants: Any) -> bool:
     """Whether Triton was asked about this launch."""
     run(kernel, (3, 2), *args, **{**CONSTANTS, **constants})
     return kernel.log[-1][0] == "asked"
@@ -229,68 +108,182 @@ def test_the_second_launch_goes_straight_to_the_compiled_kernel() -> None:
     assert args[0] is other and args[1:] == (RULE, 7, 128, 64)  # constants in the kernel's order
 
 
-def test_whatever_a_kernel_may_be_compiled_for_asks_again() -> None:
-    kernel = Kernel()
-    table = torch.zeros(8)
+def test_whatever_a_kernel_may_be_compiled_for_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, table = Kernel(), torch.zeros(8)
     launches = [
-        (X, RULE, 7),
-        (X, RULE, 8),
-        (X, RULE, None),
-        (X.float(), RULE, 7),
+        (X, RULE, 7), (X, RULE, 8), (X, RULE, None), (X.float(), RULE, 7),
         (X[1:], RULE, 7),  # two bytes from where a pointer is aligned
-        (X, Rule(4, 0.25, None), 7),
-        (X, Rule(4, 0.5, 0), 7),
-        (X, Rule(4, 0.5, None, table), 7),
-        (X, Rule(4, 0.5, None, table.to(torch.int32)), 7),
-        (X, Rule(4, 0.5, None, table[1:]), 7),
-    ]
-    for _ in range(2):
-        kernel.log.clear()
-        answers = [asked(kernel, *launch) for launch in launches]
-        assert answers == [_ == 0] * len(launches)
-    assert not asked(kernel, X[8:], RULE, 7)  # aligned again
-    assert asked(kernel, X, RULE, 7, BM=64) and asked(kernel, X, RULE, 7, num_warps=8)
-    assert asked(Kernel(), X, RULE, 7)
-
-
-def test_every_gpu_has_kernels_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel()
-    assert asked(kernel, X, RULE, 7) and not asked(kernel, X, RULE, 7)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    assert asked(kernel, X, RULE, 7) and not asked(kernel, X, RULE, 7)
+        (X, Rule(4, 0.25, None), 7), (X, Rule(4, 0.5, 0), 7), (X, Rule(4, 0.5, None, table), 7),
+        (X, Rule(4, 0.5, None, table.to(torch.int32)), 7), (X, Rule(4, 0.5, None, table[1:]), 7),
+    ]  # fmt: skip
+    for again in (False, True):
+        assert [asks(kernel, *one) for one in launches] == [not again] * len(launches)
+    assert not asks(kernel, X[8:], RULE, 7)  # aligned again
+    assert asks(kernel, X, RULE, 7, BM=64) and asks(kernel, X, RULE, 7, num_warps=8)
+    assert asks(Kernel(), X, RULE, 7)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)  # which has kernels of its own
+    assert asks(kernel, X, RULE, 7) and not asks(kernel, X, RULE, 7)
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_MANY", 10)
     kernel = Kernel()
-    for n in range(100):
-        assert asked(kernel, X, RULE, n) and len(launch._KNOWN) <= 10
-
-
-def test_an_interpreted_kernel_is_run_as_it_is() -> None:
-    class Interpreted:
-        def __getitem__(self, grid: Any) -> Any:
-            return lambda *args, **constants: found.append((grid, args, constants))
-
-    found: list[Any] = []
-    for _ in range(2):
-        run(Interpreted(), (3,), 1, 2, BM=4)
-    assert found == [((3,), (1, 2), {"BM": 4})] * 2
+    for n in range(30):
+        assert asks(kernel, X, RULE, n) and len(launch._KNOWN) <= 10
 
 
 def test_whoever_launches_has_memory_for_descriptors() -> None:
     """Triton keeps it per thread; the first launch may come from the thread of a backward."""
     allocation = importlib.import_module("triton.runtime._allocation")
-    found = {}
+    allocators = {}
 
     def begin(name: str) -> None:
         run(Kernel(), (1,), X, RULE, 7, **CONSTANTS)
-        found[name] = allocation._allocator.get()
+        allocators[name] = allocation._allocator.get()
 
     for name in ("backward", "another"):
         thread = threading.Thread(target=begin, args=(name,))
         thread.start()
         thread.join()
     begin("main")
-    assert len(found) == 3
-    assert not any(isinstance(who, allocation.NullAllocator) for who in found.values())
+    assert len(allocators) == 3
+    assert not any(isinstance(who, allocation.NullAllocator) for who in allocators.values())
+
+
+@pytest.mark.parametrize(("number", "switched"), [(-1, []), (0, []), (1, [1])])
+@pytest.mark.parametrize("name", ["rows", "columns", "rows_with_columns", "cells", "backward"])
+def test_kernels_start_where_the_tensors_are(
+    name: str, number: int, switched: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton launches on the current GPU, here 0; models are spread over several."""
+    seen: list[Any] = []
+
+    @contextmanager
+    def device(number: int) -> Iterator[None]:
+        seen.append(number)
+        yield
+
+    def bound(call: Any) -> Any:
+        seen.append("bound")
+        raise LookupError
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(sweeps, "bind", bound)
+    sweep = getattr(TRITON, name)
+    call = SimpleNamespace(
+        query=SimpleNamespace(get_device=lambda: number), shape=None, score=None,
+        mask=SimpleNamespace(is_flat=False),
+    )  # fmt: skip
+    with pytest.raises(LookupError):
+        sweep(call, *[()] * (len(inspect.signature(sweep).parameters) - 1))
+    assert seen == [*switched, "bound"]
+
+
+# ── grids ────────────────────────────────────────────────────────────────────────────────────
+
+SECOND_AXIS = 65535  # programs that CUDA takes there
+
+
+@pytest.fixture
+def replayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., tuple[tuple[int, ...], bool, int]]:
+    """The grid of a replay over keys without memory, whether the kernel takes it as turned, and
+    how many blocks of keys there are."""
+
+    def of(keys: int, mask: Mask | None, heads: int = 3) -> tuple[tuple[int, ...], bool, int]:
+        launches: dict[str, Any] = {}
+
+        def begin(kernel: Any, grid: Any, *_: Any, **words: Any) -> None:
+            launches[getattr(kernel, "__name__", None) or kernel.fn.__name__] = grid, words
+
+        monkeypatch.setattr(replay, "run", begin)
+        query = torch.zeros(1, heads, 1, 128, dtype=torch.bfloat16)
+        key = query.expand(1, heads, keys, 128)
+        bound = bind(api._call(query, key, key[..., :0], mask, None, None, None, None, 0.0))
+        rows = torch.zeros(1, heads, 1)
+        replay.replay(bound, RowState(rows, rows))
+        grid, words = launches["_replay"]
+        return grid, words["TURNED"], blocks(keys, words["BN"])
+
+    return of
+
+
+@pytest.mark.parametrize("keys", [1, 100_000])
+def test_long_walks_go_first_under_a_causal_mask(keys: int, replayed: Any) -> None:
+    """Programs start along the first axis: heads there, so that block 0 of every head starts."""
+    grid, turned, many = replayed(keys, Causal())
+    assert turned and grid == (3, many)
+    grid, turned, many = replayed(keys, None)
+    assert not turned and grid == (many, 3)
+
+
+def test_more_blocks_than_the_second_axis_takes_stay_on_the_first(replayed: Any) -> None:
+    keys = 2**20 // replayed(2**20, Causal())[2] * SECOND_AXIS
+    grid, turned, many = replayed(keys, Causal(), heads=1)
+    assert turned and grid == (1, many) == (1, SECOND_AXIS)
+    grid, turned, many = replayed(keys + 1, Causal(), heads=1)
+    assert not turned and grid == (many, 1) and many > SECOND_AXIS
+    grid, turned, many = replayed(5, Causal(), heads=100_000)
+    assert turned and grid == (100_000, many)
+
+
+# ── tiles ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sizes_are_powers_of_two_that_hold_what_is_asked() -> None:
+    assert [padded(n) for n in (0, 1, 16, 17, 64, 100, 129)] == [16, 16, 16, 32, 64, 128, 256]
+    assert [value_chunk(n, 64) for n in (3, 64, 100, 1000)] == [16, 64, 128, 128]
+    assert [value_chunk(n, 200) for n in (129, 1000)] == [256, 256]
+    assert [blocks(n, 64) for n in (0, 1, 64, 65)] == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [HALF, torch.float16, SINGLE, DOUBLE], ids=str)
+def test_the_replay_orders_its_sums_alike_under_any_mask(dtype: torch.dtype) -> None:
+    """By rows; blocks of keys may differ. A tile is whole strips of 16 queries."""
+    for dim in (5, 64, 80, 128, 256):
+        plain, any_mask = (replay_shape(dim, dtype, so) for so in (True, False))
+        assert plain.rows == any_mask.rows and plain.rows % 16 == 0
+        assert plain.keys % plain.rows == 0 and any_mask.keys % any_mask.rows == 0
+        assert plain == replay_shape(padded(dim), dtype, True)
+
+
+def bound_of(dtype: torch.dtype = HALF, dim: int = 128, **rule: Any) -> Bound:
+    """A call of 70 queries and 130 keys."""
+    query, key = (torch.zeros(1, 2, n, dim, dtype=dtype) for n in (70, 130))
+    given = {"mask": None, "scale": None, "bias": None, "softcap": None, "sink": None} | rule
+    return bind(api._call(query, key, key, *given.values(), 0.0))
+
+
+def test_tiles_are_fetched_ahead_as_far_as_there_is_room() -> None:
+    table, bias = torch.ones(70, 130, dtype=torch.bool), torch.zeros(70, 130)
+    flags = regard.Padding(torch.arange(130) % 3 > 0)
+    assert stages(bound_of(), 3) == stages(bound_of(mask=Causal()), 3) == 3
+    assert stages(bound_of(mask=flags), 3) == 3
+    assert stages(bound_of(mask=table), 3) == stages(bound_of(bias=bias), 3) == 2
+    assert stages(bound_of(bias=regard.RelativeBias(torch.zeros(32, 2))), 3) == 2
+    assert stages(bound_of(mask=table, bias=bias.bfloat16()), 3) == 2
+    assert stages(bound_of(mask=table, bias=bias), 3) == 1
+    assert stages(bound_of(mask=table, bias=bias, dim=256), 2) == 1
+    assert stages(bound_of(mask=table, bias=bias, dim=64), 3) == 2
+    assert stages(bound_of(SINGLE, mask=table, bias=bias), 2) == 2
+    registers = [options(bound_of(), replay_shape(128, HALF, so)).get("maxnreg") for so in (1, 0)]
+    assert registers == [replay_shape(128, HALF, so).registers for so in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "fetched"),
+    [
+        (torch.zeros(2, 3, 8, 64, dtype=HALF), True),
+        (torch.zeros(2, 8, 3, 64, dtype=HALF).transpose(1, 2), True),
+        (torch.zeros(2, 3, 8, 5, dtype=HALF), False),  # rows 10 bytes apart
+        (torch.zeros(2, 3, 8, 4, dtype=SINGLE), True),
+        (torch.zeros(2, 3, 8, 65, dtype=HALF)[..., 1:], False),  # not aligned
+        (torch.zeros(2, 3, 64, 8, dtype=HALF).mT, False),  # turned
+        (torch.zeros(2, 3, 1, 64, dtype=HALF).expand(2, 3, 8, 64), False),  # one row for all
+        (torch.zeros(2, 3, 0, 64, dtype=HALF), False),
+    ],
+    ids=["plain", "heads last", "odd", "16 bytes", "shifted", "turned", "expanded", "empty"],
+)
+def test_what_the_copy_engine_can_fetch(tensor: torch.Tensor, fetched: bool) -> None:
+    assert across(tensor) is fetched

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import regard
-from regard.engine.backends.gpu import spelt
+from regard.engine.backends.gpu import backward, spelt, top
 from regard.engine.backends.gpu.launch import column_shape, padded, replay_shape, row_shape
 from regard.engine.backends.gpu.spelt import (
     EVERYBODY,
@@ -62,9 +63,9 @@ def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(mask: Mask, extent: Extent) -> Spelt:
-    found = spelt_out(mask, extent, CPU)
-    assert isinstance(found, Spelt)
-    return found
+    squares = spelt_out(mask, extent, CPU)
+    assert isinstance(squares, Spelt)
+    return squares
 
 
 SIZES = st.sampled_from([0, 1, 7, 63, 127, 128, 129, 130, 256, 257, 300])
@@ -79,12 +80,12 @@ def test_what_is_spelt_out_is_what_the_mask_allows(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spelt, "_LITTLE", 0 if counted else spelt.MOST)
         patch.setattr(spelt, "_CELLS", 40_000)  # several strips
-        found = made(rule(table), extent)
-    assert torch.equal(read(found, queries, keys), table)
+        squares_of = made(rule(table), extent)
+    assert torch.equal(read(squares_of, queries, keys), table)
     heads = table.reshape(math.prod(lead), queries, keys)
     squares, by_query, by_key = (
         part.reshape(math.prod(lead), *part.shape[-2:])
-        for part in (found.squares, found.by_query, found.by_key)
+        for part in (squares_of.squares, squares_of.by_query, squares_of.by_key)
     )
     for head, kinds, down, across in zip(heads, squares, by_query, by_key, strict=True):
         for r, row in enumerate(kinds.tolist()):
@@ -111,40 +112,50 @@ LONG = Extent(1024, 1024, (2,), 3)
 INDEX = 4 * (3 * 64 + 16)  # bytes beside the bits
 
 
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched from the device."""
+    monkeypatch.setattr(Tensor, "__int__", lambda _: pytest.fail("the host waits"))
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, most: int = spelt.MOST, little: int = 0) -> None:
+    """To so many bytes, of which `little` are not counted; nothing is kept from before."""
+    for name, value in (("MOST", most), ("_LITTLE", little), ("_KEPT", OrderedDict())):
+        monkeypatch.setattr(spelt, name, value)
+
+
 def test_only_what_is_there_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Squares of which nobody or everybody sees something take no bits; one more is for them."""
-    monkeypatch.setattr(spelt, "_LITTLE", 0)
-    monkeypatch.setattr(spelt, "MOST", INDEX + 2 * 2048)
+    limited(monkeypatch, INDEX + 2 * 2048)
     assert made(FEW, LONG).size == spelt.MOST
     assert too_many_bytes(FEW, LONG, "cpu") is None
     assert spelt_out(MANY, LONG, CPU) == too_many_bytes(MANY, LONG, "cpu") == INDEX + 65 * 2048
-    monkeypatch.setattr(spelt, "MOST", INDEX + 65 * 2048)
-    spelt._KEPT.clear()
+    limited(monkeypatch, INDEX + 65 * 2048)
     assert made(MANY, LONG).size == spelt.MOST
 
 
-def test_what_cannot_be_counted_has_a_place_for_every_square(
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_is_not_counted_has_a_place_for_every_square(
+    monkeypatch: pytest.MonkeyPatch, no_waiting: None
 ) -> None:
-    """Masks that hold arrays; nothing is fetched for them."""
-    lengths = torch.tensor([3, 900])
-    held = FEW & regard.Padding(lengths) | regard.Prefix(torch.tensor([1, 2]))
-    monkeypatch.setattr(spelt, "_LITTLE", 0)
-    monkeypatch.setattr(Tensor, "__int__", lambda _: pytest.fail("the host waits"))
-    most = 2 * (INDEX + 64 * 2048)  # for two batch entries
-    found = made(held, LONG)
-    assert found.size == most and not spelt._KEPT
-    monkeypatch.setattr(spelt, "MOST", most - 1)
-    assert spelt_out(held, LONG, CPU) == too_many_bytes(held, LONG, "cpu") == most
-
-
-def test_little_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tensor, "__int__", lambda _: pytest.fail("the host waits"))
+    """Little masks; those that hold arrays; what a graph captures, so that a mask that was chosen
+    before and forgotten is not refused, and that is not kept."""
     assert made(FEW, LONG).size == INDEX + 64 * 2048
+    held = FEW & regard.Padding(torch.tensor([3, 900])) | regard.Prefix(torch.tensor([1, 2]))
+    limited(monkeypatch)
+    most = 2 * (INDEX + 64 * 2048)  # for two batch entries
+    assert made(held, LONG).size == most and not spelt._KEPT
+    limited(monkeypatch, most - 1)
+    assert spelt_out(held, LONG, CPU) == too_many_bytes(held, LONG, "cpu") == most
+    limited(monkeypatch, INDEX)
+    monkeypatch.setattr(spelt, "capturing", lambda _: True)
+    captured = made(FEW, LONG)
+    assert captured.size == INDEX + 64 * 2048 and not spelt._KEPT
+    right = FEW.allows(torch.arange(1024), torch.arange(1024), LONG)
+    assert torch.equal(read(captured, 1024, 1024), right)
 
 
 def test_a_trace_or_a_capture_judges_by_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spelt, "MOST", INDEX + 2 * 2048)
+    limited(monkeypatch, INDEX + 2 * 2048, spelt._LITTLE)
     most = INDEX + 64 * 2048
     with FakeTensorMode():
         assert too_many_bytes(FEW, LONG, "cpu") == most
@@ -153,38 +164,33 @@ def test_a_trace_or_a_capture_judges_by_shapes(monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(spelt, "capturing", lambda _: True)
         assert too_many_bytes(FEW, LONG, "cpu") == most
     assert too_many_bytes(FEW, LONG, "cpu") == most  # little is not counted
-    monkeypatch.setattr(spelt, "_LITTLE", 0)
-    spelt._KEPT.clear()
+    limited(monkeypatch, INDEX + 2 * 2048)
     assert too_many_bytes(FEW, LONG, "cpu") is None
 
 
 # ── what is kept ─────────────────────────────────────────────────────────────────────────────
 
 
-def counting(asked: list[int]) -> Mask:
+class Counted(Mask):
     """Notes how many rows it is asked about."""
 
-    class Counted(Mask):
-        def allows(self, i: Any, j: Any, extent: Extent) -> Any:
-            asked.append(len(i))
-            return i[:, None] >= j
+    asked: ClassVar[list[int]] = []
 
-    return Counted()
+    def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+        self.asked.append(len(i))
+        return i[:, None] >= j
 
 
 def test_a_mask_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    mask = counting(asked)
-    for little, times in ((2**24, 1), (0, 2)):  # twice where squares are counted first
-        monkeypatch.setattr(spelt, "_LITTLE", little)
-        spelt._KEPT.clear()
-        asked.clear()
-        assert made(mask, LONG) is made(mask, LONG)
-        assert asked.count(1024) == times
-        assert made(mask, Extent(1024, 1000)) is not made(mask, LONG)
-
-
-NUMBER = 1
+    """Also for that it is too large."""
+    for most, little, times in ((spelt.MOST, 2**24, 1), (spelt.MOST, 0, 2), (INDEX, 0, 1)):
+        limited(monkeypatch, most, little)
+        Counted.asked.clear()
+        first, second = (spelt_out(Counted(), LONG, CPU) for _ in range(2))
+        assert first is second or first == second == INDEX + 9 * 2048
+        assert Counted.asked.count(1024) == times  # twice where squares are counted first
+    limited(monkeypatch)
+    assert made(Counted(), Extent(1024, 1000)) is not made(Counted(), LONG)
 
 
 def changed_number() -> tuple[Mask, Callable[[int], None]]:
@@ -198,10 +204,7 @@ def changed_number() -> tuple[Mask, Callable[[int], None]]:
 
 
 def changed_global() -> tuple[Mask, Callable[[int], None]]:
-    def become(given: int) -> None:
-        globals()["NUMBER"] = given
-
-    return regard.Rule(lambda i, j: (i + j) % 5 >= NUMBER), become
+    return regard.Rule(lambda i, j: (i + j) % 5 >= NUMBER), lambda n: globals().update(NUMBER=n)
 
 
 def changed_tensor() -> tuple[Mask, Callable[[int], None]]:
@@ -232,14 +235,12 @@ def called_by_another() -> tuple[Mask, Callable[[int], None]]:
 
 
 def changed_object() -> tuple[Mask, Callable[[int], None]]:
-    class Least:
-        n = 1
+    least = SimpleNamespace(n=1)
+    at_least = type("Least", (), {"__call__": lambda self, i, j: (i + j) % 5 >= least.n})()
+    return regard.Rule(at_least), lambda given: setattr(least, "n", given)
 
-        def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-            return (i + j) % 5 >= self.n
 
-    least = Least()
-    return regard.Rule(least), lambda given: setattr(least, "n", given)
+NUMBER = 1
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,6 @@ def changed_object() -> tuple[Mask, Callable[[int], None]]:
 )  # fmt: skip
 def test_what_a_function_closes_over_counts_as_it_is(make: Any) -> None:
     """On the CPU a function is asked anew for every tile."""
-    spelt._KEPT.clear()
     mask, become = make()
     extent, place = Extent(20, 30), torch.arange(30)
     for number in (1, 3, 1, 4, 4):
@@ -257,45 +257,20 @@ def test_what_a_function_closes_over_counts_as_it_is(make: Any) -> None:
         assert torch.equal(read(made(mask, extent), 20, 30), right)
 
 
-def test_functions_of_numbers_and_tensors_are_kept() -> None:
-    spelt._KEPT.clear()
+def test_what_is_kept_is_bounded_and_serves_calls_of_any_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Functions of numbers and tensors are kept."""
     ids = torch.arange(1024) // 100
     for mask in (regard.Rule(lambda i, j: ids[i] == ids[j]), changed_number()[0]):
-        assert made(mask, LONG) is made(mask, LONG)
-
-
-def test_that_a_mask_is_too_large_is_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spelt, "_LITTLE", 0)
-    monkeypatch.setattr(spelt, "MOST", INDEX)
-    asked: list[int] = []
-    mask = counting(asked)
-    sizes = {spelt_out(mask, LONG, CPU) for _ in range(3)}
-    assert len(sizes) == 1 and asked.count(1024) == 1
-
-
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spelt, "MOST", 3 * (INDEX + 64 * 2048))
+        with torch.inference_mode():
+            first = made(mask, LONG)
+        assert first is made(mask, LONG) and not any(part.is_inference() for part in first)
+    limited(monkeypatch, 3 * (INDEX + 64 * 2048), 2**24)
     for n in range(6):
         made(regard.Rule(lambda i, j, n=n: i >= j + n), LONG)
-        assert sum(one.size for one in spelt._KEPT.values()) <= spelt.MOST
+        assert sum(kept.size for kept in spelt._KEPT.values()) <= spelt.MOST
     assert len(spelt._KEPT) == 3
-
-
-def test_what_a_graph_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is anything counted: a mask that was chosen before and forgotten is not refused."""
-    monkeypatch.setattr(spelt, "capturing", lambda _: True)
-    monkeypatch.setattr(Tensor, "__int__", lambda _: pytest.fail("the host waits"))
-    monkeypatch.setattr(spelt, "MOST", INDEX)
-    found = made(FEW, LONG)
-    assert found.size == INDEX + 64 * 2048 and not spelt._KEPT
-    right = FEW.allows(torch.arange(1024), torch.arange(1024), LONG)
-    assert torch.equal(read(found, 1024, 1024), right)
-
-
-def test_what_is_kept_serves_calls_of_any_mode() -> None:
-    with torch.inference_mode():
-        found = made(FEW, LONG)
-    assert not any(part.is_inference() for part in found)
 
 
 # ── tiles ────────────────────────────────────────────────────────────────────────────────────
@@ -303,15 +278,10 @@ def test_what_is_kept_serves_calls_of_any_mode() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
 def test_every_tile_that_is_walked_over_lies_in_one_square(dtype: torch.dtype) -> None:
-    from regard.engine.backends.gpu import backward, top
-
     shapes: list[Any] = [top._SHAPE, top._NARROW]
     for dim in (16, 64, 128, 256):
         shapes += [row_shape(dim, dtype), column_shape(dim, dtype), replay_shape(dim, dtype, False)]
         shapes += backward._shapes(padded(dim), dtype)
     for shape in shapes:
         assert SIDE % shape.rows == 0 and SIDE % shape.keys == 0
-
-
-def test_nobody_is_no_place() -> None:
-    assert NOBODY < 0 and EVERYBODY < 0 and NOBODY != EVERYBODY
+    assert NOBODY < 0 and EVERYBODY < 0 and NOBODY != EVERYBODY  # they are no places

@@ -1,4 +1,5 @@
-"""What is launched: which rows, in what order, over which memory. A stand-in takes the launches."""
+"""What is launched: which rows, in what order, over which memory; and which calls go to the kernel.
+Stand-ins take the launches."""
 
 from __future__ import annotations
 
@@ -10,49 +11,49 @@ import torch
 from torch import Tensor
 
 import regard
-import warm
-from regard.engine import api
+from each.conftest import call_of
+from regard.engine.backends.gpu import decode
+from regard.engine.backends.gpu import forward as triton_forward
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.hopper import forward as page
 from regard.engine.backends.gpu.hopper.forward import fits, forward
+from regard.engine.backends.gpu.hopper.kernel import attention
+from regard.engine.backends.gpu.hopper.sweeps import HOPPER
+from regard.engine.backends.gpu.hopper.walk import ranges_of
 from regard.engine.backends.gpu.prune import Pruner
-from regard.engine.call import RowState
+from regard.engine.backends.gpu.sweeps import TRITON
+from regard.engine.call import Call, RowState
+from regard.summary import Entropy, MaxScore
+from regard.testing import Inputs
 
 HALF = torch.bfloat16
 
 
-def bound_of(query: Tensor, key: Tensor, value: Tensor | None = None, **options: Any) -> Bound:
-    given = dict.fromkeys(("mask", "scale", "bias", "softcap", "sink")) | options
-    value = key if value is None else value
-    return bind(api._call(query, key, value, dropout=0.0, **given))
+def zeros(*shape: int, dtype: torch.dtype = HALF) -> Tensor:
+    return torch.zeros(*shape, dtype=dtype)
 
 
-def zeros(*shape: int) -> Tensor:
-    return torch.zeros(*shape, dtype=HALF)
+def call(query: Tensor, key: Tensor, value: Tensor | None = None, **options: Any) -> Call:
+    return call_of(Inputs(query, key, key if value is None else value, options))
 
 
-class Kernel:
-    """Remembers how it was launched."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.names, self.launches = names, list[tuple[int, dict[str, Any]]]()
-
-    def __getitem__(self, grid: tuple[int]) -> Any:
-        def launch(*told: Any, **constants: Any) -> None:
-            words = dict(zip(self.names, told, strict=False)) | constants
-            self.launches.append((grid[0], words))
-
-        return launch
+def bound_of(query: Tensor, key: Tensor, **options: Any) -> Bound:
+    return bind(call(query, key, **options))
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    made = Kernel([param.name for param in page.attention.params])
-    monkeypatch.setattr(page, "attention", made)
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132)
-    )
-    return made
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the kernel was given, by its own words, and its grid; a GPU has 132 multiprocessors."""
+    names, taken = [param.name for param in attention.params], list[dict[str, Any]]()
+
+    def run(kernel: Any, grid: tuple[int], *given: Any, **constants: Any) -> None:
+        assert kernel is attention
+        taken.append({"grid": grid[0]} | dict(zip(names, given, strict=False)) | constants)
+
+    properties = SimpleNamespace(multi_processor_count=132)
+    monkeypatch.setattr(page, "run", run)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    return taken
 
 
 class Watcher:
@@ -67,65 +68,51 @@ class Watcher:
 # ── launches ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_launch_has_as_many_programs_as_the_gpu_or_fewer(kernel: Kernel) -> None:
+def test_a_launch_has_as_many_programs_as_the_gpu_or_fewer(launches: list[Any]) -> None:
+    """Under a causal mask all heads go together. Every word is the kernel's."""
     for queries, programs in ((1, 8), (300, 24), (5000, 132)):
         forward(bound_of(zeros(2, 4, queries, 64), zeros(2, 2, 100, 64)), True, set(), None)
-        grid, words = kernel.launches[-1]
-        assert grid == programs
+        words = launches[-1]
+        assert words["grid"] == programs
         assert words["items"] == words["blocks"] * 8 and words["blocks"] == -(-queries // 128)
         assert (words["base"], words["tall"], words["group"]) == (0, queries, 2)
+    own = {"grid", "num_warps", "maxnreg", "enable_fp_fusion"}
+    assert set(launches[-1]) - own == {p.name for p in attention.params}
+    for mask, crowd in ((None, 1), (regard.Causal(), 8), (regard.Window(9), 8)):
+        forward(bound_of(zeros(2, 4, 300, 64), zeros(2, 4, 300, 64), mask=mask), True, set(), None)
+        assert launches[-1]["crowd"] == crowd
 
 
-def test_only_what_is_asked_has_a_place(kernel: Kernel) -> None:
+def test_only_what_is_asked_has_a_place(launches: list[Any]) -> None:
     bound = bound_of(zeros(1, 2, 20, 64), zeros(1, 2, 30, 64))
-    found = forward(bound, True, {"entropy", "visible"}, None)
-    words = kernel.launches[-1][1]
-    assert words["asked"].output is found.output and words["OUTPUT"] is True
-    assert words["asked"].entropy is found.numbers["entropy"]
-    assert words["asked"].visible is found.numbers["visible"]
-    assert found.numbers["visible"].dtype == torch.int32
+    made = forward(bound, True, {"entropy", "visible"}, None)
+    words = launches[-1]
+    assert words["asked"].output is made.output and words["OUTPUT"] is True
+    assert words["asked"].entropy is made.numbers["entropy"]
+    assert words["asked"].visible is made.numbers["visible"]
+    assert made.numbers["visible"].dtype == torch.int32
     assert words["asked"].squares is None and words["asked"].maxima is None
-    assert words["given"] == (None, None) and words["state"] == tuple(found.state)
-    bare = forward(bound, False, set(), found.state)
-    words = kernel.launches[-1][1]
+    assert words["given"] == (None, None) and words["state"] == tuple(made.state)
+    bare = forward(bound, False, set(), made.state)
+    words = launches[-1]
     assert bare.output is None and words["OUTPUT"] is False
     assert [part.dtype for part in words["given"]] == [torch.float32] * 2
 
 
-def test_a_watcher_gets_rows_in_whole_blocks(kernel: Kernel) -> None:
+def test_a_watcher_gets_rows_in_whole_blocks(launches: list[Any]) -> None:
     bound = bound_of(zeros(2, 4, 700, 128), zeros(2, 4, 2100, 128), mask=regard.Causal())
-    watcher = Watcher(256)
-    found = forward(bound, True, set(), None, watcher)
-    assert [w["base"] for _, w in kernel.launches] == [0, 2, 4]
-    assert [w["blocks"] for _, w in kernel.launches] == [2, 2, 2]
-    assert [w["tall"] for _, w in kernel.launches] == [256] * 3
-    assert watcher.seen == [((2, 4, 33, 256), start, found.state) for start in (0, 256, 512)]
-    watcher = Watcher(256)
+    watcher, late = Watcher(256), Watcher(256)
+    made = forward(bound, True, set(), None, watcher)
+    places = [(w["base"], w["blocks"], w["tall"]) for w in launches]
+    assert places == [(0, 2, 256), (2, 2, 256), (4, 2, 256)]
+    assert watcher.seen == [((2, 4, 33, 256), start, made.state) for start in (0, 256, 512)]
     more = RowState(torch.zeros(2, 4, 700), torch.ones(2, 4, 700))
-    forward(bound, True, set(), more, watcher)
-    assert all(state is more for _, _, state in watcher.seen)
-
-
-def test_pruning_takes_whole_blocks() -> None:
-    for dim in (64, 128):
-        for queries, keys in ((20, 2048), (700, 2100), (5000, 40000)):
-            bound = bound_of(zeros(1, 2, queries, dim), zeros(1, 2, keys, dim))
-            assert fits(bound, True, Pruner(bound, 8))
+    forward(bound, True, set(), more, late)
+    assert all(state is more for _, _, state in late.seen)
+    for dim, queries, keys in ((64, 20, 2048), (128, 700, 2100), (128, 5000, 40000)):
+        given = bound_of(zeros(1, 2, queries, dim), zeros(1, 2, keys, dim))
+        assert fits(given, True, Pruner(given, 8))
     assert not fits(bound, True, Watcher(100))
-
-
-def test_under_a_causal_mask_all_heads_go_together(kernel: Kernel) -> None:
-    for mask, crowd in ((None, 1), (regard.Causal(), 8), (regard.Window(9), 8)):
-        forward(bound_of(zeros(2, 4, 300, 64), zeros(2, 4, 300, 64), mask=mask), True, set(), None)
-        assert kernel.launches[-1][1]["crowd"] == crowd
-
-
-def test_every_word_is_the_kernels(kernel: Kernel) -> None:
-    from regard.engine.backends.gpu.hopper.kernel import attention
-
-    forward(bound_of(zeros(1, 1, 9, 64), zeros(1, 1, 9, 64)), True, set(), None)
-    own = {"num_warps", "maxnreg", "enable_fp_fusion"}
-    assert set(kernel.launches[-1][1]) - own == {p.name for p in attention.params}
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────
@@ -143,46 +130,82 @@ def test_every_word_is_the_kernels(kernel: Kernel) -> None:
     ids=["plain", "heads last", "one head", "every second head", "no batch"],
 )
 def test_strides_are_such_as_the_copy_engine_takes(
-    kernel: Kernel, query: Tensor, strides: tuple[int, ...]
+    launches: list[Any], query: Tensor, strides: tuple[int, ...]
 ) -> None:
     bound = bound_of(query, query)
     assert fits(bound, True)
     forward(bound, True, set(), None)
-    words = kernel.launches[-1][1]
     for name in ("q", "k", "v"):
-        found = tuple(words[f"{name}_{axis}"] for axis in ("batch", "head", "token"))
-        assert found == strides and all(stride * 2 % 16 == 0 < stride for stride in found)
+        made = tuple(launches[-1][f"{name}_{axis}"] for axis in ("batch", "head", "token"))
+        assert made == strides and all(stride * 2 % 16 == 0 < stride for stride in made)
 
 
-def test_what_stands_still_is_not_fetched() -> None:
-    one = zeros(1, 1, 20, 64)
-    assert fits(bound_of(zeros(2, 2, 20, 64), one.expand(2, 2, 20, 64).clone()), True)
-    assert not fits(bound_of(zeros(2, 2, 20, 64), one.expand(2, 2, 20, 64)), True)
-    assert not fits(bound_of(zeros(2, 2, 20, 64), zeros(2, 2, 0, 64)), True)
-
-
-# ── spans ────────────────────────────────────────────────────────────────────────────────────
-
-RANGES = """
-import torch, regard
-from regard.engine import api
-from regard.engine.backends.gpu.bind import bind
-from regard.engine.backends.gpu.hopper.walk import ranges_of
-x = torch.zeros(2, 1, 300, 64)
-for mask in (regard.Padding([7, 200]) & regard.Causal(), regard.Prefix(130), regard.Causal()):
-    rule = bind(api._call(x, x, x, mask, None, None, None, None, 0.0)).rule
-    found = ranges_of(rule, (128, 128))
-    print(None if found is None else found.tolist())
-"""
-
-
+@pytest.mark.kernels("interpret")
 def test_spans_are_worked_out_once_for_every_block_of_rows() -> None:
     """(start, full, partial, end) in tiles of 128 keys; bands need no table."""
-    run = warm.run(RANGES, interpret=True)
-    assert run.returncode == 0, run.stderr[-2000:]
-    short = [[0, 0, 0, 1]] * 3
-    assert [eval(line) for line in run.stdout.splitlines()] == [
-        [short, [[0, 0, 0, 1], [0, 0, 1, 2], [0, 0, 1, 2]]],
-        [[[0, 0, 1, 2]] * 3],
-        None,
-    ]
+    x, short = torch.zeros(2, 1, 300, 64), [[0, 0, 0, 1]] * 3
+    for mask, right in (
+        (regard.Padding([7, 200]) & regard.Causal(),
+         [short, [[0, 0, 0, 1], [0, 0, 1, 2], [0, 0, 1, 2]]]),
+        (regard.Prefix(130), [[[0, 0, 1, 2]] * 3]),
+    ):  # fmt: skip
+        ranges = ranges_of(bound_of(x, x, mask=mask).rule, (128, 128))
+        assert ranges is not None and ranges.tolist() == right
+    assert ranges_of(bound_of(x, x, mask=regard.Causal()).rule, (128, 128)) is None
+
+
+# ── which calls go to the kernel ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which forward ran, by stand-ins."""
+    ran: list[str] = []
+
+    def stand_in(name: str) -> Any:
+        def run(bound: Bound, output: bool, names: set[str], *_: Any) -> Any:
+            ran.append(name)
+            made = triton_forward.new_found(bound, output, names)
+            return made._replace(state=RowState(*(torch.zeros_like(t) for t in made.state)))
+
+        return run
+
+    monkeypatch.setattr(page, "forward", stand_in("hopper"))
+    monkeypatch.setattr(triton_forward, "forward", stand_in("triton"))
+    monkeypatch.setattr(decode, "decode", stand_in("decode"))
+    return ran
+
+
+PREFIX_OR_CAUSAL = regard.Causal() | regard.Prefix(3)
+X = zeros(1, 2, 20, 64)
+CALLS = {
+    "grouped": (call(zeros(2, 4, 20, 64), zeros(2, 2, 30, 64)), "hopper"),
+    "heads last": (call(zeros(2, 20, 4, 64).transpose(1, 2), zeros(2, 4, 30, 64)), "hopper"),
+    "no batch": (call(zeros(20, 128), zeros(30, 128), mask=regard.Causal()), "hopper"),
+    "prefix or causal": (call(X, X, mask=PREFIX_OR_CAUSAL), "hopper"),
+    "every second key": (call(X, zeros(1, 2, 30, 64)[:, :, ::2]), "hopper"),
+    "two intervals": (call(X, X, mask=~regard.Window(2, 2)), "triton"),
+    "large scale": (call(X, X, scale=2.0), "triton"),
+    "one key for two heads": (call(X, zeros(1, 1, 20, 64).expand(1, 2, 20, 64)), "triton"),
+    "one key for two entries": (call(zeros(2, 2, 20, 64), X.expand(2, 2, 20, 64)), "triton"),
+    "not aligned": (call(X, zeros(1, 2, 20, 65)[..., :64]), "triton"),
+    "no keys": (call(X, zeros(1, 2, 0, 64)), "triton"),
+    "single precision": (call(X.float(), X.float()), "triton"),
+    "narrow values": (call(X, X, zeros(1, 2, 20, 32)), "triton"),
+    "decoding": (call(zeros(1, 2, 3, 64), zeros(1, 2, 2000, 64)), "decode"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_kernel_runs_where_it_fits(called: list[str], name: str) -> None:
+    asked, ran = CALLS[name]
+    answers = HOPPER.rows(asked, True, (Entropy(), MaxScore()))
+    assert called == [ran] and answers.output is not None
+    assert answers.output.shape == (*asked.query.shape[:-1], asked.value.shape[-1])
+    TRITON.rows(asked, True, ())
+    assert called == [ran, "decode" if ran == "decode" else "triton"]
+
+
+def test_without_an_output_values_do_not_matter(called: list[str]) -> None:
+    HOPPER.rows(call(X, X, zeros(1, 2, 20, 0)), False, (Entropy(),))
+    assert called == ["hopper"]

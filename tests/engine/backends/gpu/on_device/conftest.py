@@ -1,8 +1,8 @@
-"""What only a GPU can show: compiled calls, captured graphs, bits. `make test-gpu` runs it."""
+"""What only a GPU can show: compiled calls, captured graphs, a host that does not wait.
+`make test-gpu` runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,13 +24,11 @@ SUMMARIES = {
 }  # fmt: skip
 
 
-def tensors(
-    batch: int = 2, tokens: int = TOKENS, dim: int = 64, dtype: torch.dtype = torch.bfloat16
-) -> list[Tensor]:
+def tensors(batch: int = 2, tokens: int = TOKENS, dim: int = 64) -> list[Tensor]:
     """q, k and v with grouped heads."""
     dice = torch.Generator().manual_seed(0)
     return [
-        torch.randn(batch, heads, tokens, dim, generator=dice).to("cuda", dtype)
+        torch.randn(batch, heads, tokens, dim, generator=dice).to("cuda", torch.bfloat16)
         for heads in (HEADS, KEY_HEADS, KEY_HEADS)
     ]
 
@@ -42,8 +40,8 @@ def flat(value: Any) -> list[Tensor]:
 
 def answers(attention: regard.Attention, summaries: tuple[regard.Summary, ...]) -> list[Tensor]:
     """Output, lse, and whatever was measured."""
-    found = attention.summarize(*summaries) if summaries else {}
-    return [attention.output, attention.lse, *(t for v in found.values() for t in flat(v))]
+    measured = attention.summarize(*summaries) if summaries else {}
+    return [attention.output, attention.lse, *(t for v in measured.values() for t in flat(v))]
 
 
 @pytest.fixture(params=SUMMARIES)
@@ -56,18 +54,3 @@ def summaries(request: pytest.FixtureRequest) -> tuple[regard.Summary, ...]:
 def implementation(request: pytest.FixtureRequest) -> str:
     """Ours."""
     return str(request.param)
-
-
-@pytest.fixture
-def attend() -> Callable[..., regard.Attention]:
-    """regard.attend; a test that the implementation does not serve says why."""
-
-    def run(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> regard.Attention:
-        try:
-            return regard.attend(q, k, v, **options)
-        except regard.errors.UnavailableError as error:
-            if options.get("implementation") == "hopper":  # for few problems, by design
-                pytest.skip(" ".join(str(error).split()))
-            raise
-
-    return run

@@ -52,8 +52,8 @@ def test_the_default_compiles_too() -> None:
     plain = function(())
     compiled = torch.compile(plain, fullgraph=True)
     q, k, v = tensors(tokens=2100)
-    for found, right in zip(compiled(q, k, v), plain(q, k, v), strict=True):
-        torch.testing.assert_close(found, right, rtol=2e-2, atol=2e-2)
+    for mine, right in zip(compiled(q, k, v), plain(q, k, v), strict=True):
+        torch.testing.assert_close(mine, right, rtol=2e-2, atol=2e-2)
 
 
 def test_gradients_of_a_compiled_call() -> None:
@@ -70,8 +70,9 @@ def test_gradients_of_a_compiled_call() -> None:
         torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
 
 
-def captured(run: Function, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
-    """The graph and the tensors it writes; kernels are compiled and tuned before."""
+def expect_captured(run: Function, given: list[Tensor]) -> None:
+    """A replayed graph answers about new numbers in the same places; kernels are compiled and tuned
+    before."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -81,12 +82,6 @@ def captured(run: Function, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         written = run(*given)
-    return graph, written
-
-
-def expect_captured(run: Function, given: list[Tensor]) -> None:
-    """A replayed graph answers about new numbers in the same places."""
-    graph, written = captured(run, given)
     for tensor in given:
         tensor.copy_(tensor.roll(7, -2) * 1.25)
     graph.replay()
@@ -98,20 +93,7 @@ def expect_captured(run: Function, given: list[Tensor]) -> None:
 def test_a_captured_graph_answers_new_numbers(
     summaries: tuple[regard.Summary, ...], tokens: int
 ) -> None:
-    run, given = function(summaries), tensors(tokens=tokens)
-    expect_captured(run, given)
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_mask_that_is_spelt_out_is_captured(
-    summaries: tuple[regard.Summary, ...], kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether its bits are there already or are made amid the capture: nothing is fetched."""
-    monkeypatch.setattr(spelt, "_KEPT", OrderedDict() if kept else Forgetful())
-    monkeypatch.setattr(spelt, "_LITTLE", 0)
-    mask = regard.Rule(lambda i, j: (i // 200 + j // 200) % 3 < 2)
-    run, given = function(summaries, "triton", mask), tensors(tokens=2100)
-    expect_captured(run, given)
+    expect_captured(function(summaries), tensors(tokens=tokens))
 
 
 class Forgetful(OrderedDict[Any, Any]):
@@ -121,18 +103,21 @@ class Forgetful(OrderedDict[Any, Any]):
         return default
 
 
-@pytest.mark.parametrize("tokens", [200, 2100])
-@pytest.mark.parametrize("queries", [64, slice(3, 90), slice(None, None, 7)], ids=str)
-def test_mass_from_some_queries_is_captured(queries: Any, tokens: int) -> None:
-    def run(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
-        return [regard.attend(q, k, v, mask=regard.Causal()).received(queries)]
-
-    given = tensors(tokens=tokens)
-    expect_captured(run, given)
+@pytest.mark.parametrize("kept", [OrderedDict, Forgetful])
+def test_a_mask_that_is_spelt_out_is_captured(
+    summaries: tuple[regard.Summary, ...], kept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its bits are there already or are made amid the capture: nothing is fetched."""
+    monkeypatch.setattr(spelt, "_KEPT", kept())
+    monkeypatch.setattr(spelt, "_LITTLE", 0)
+    mask = regard.Rule(lambda i, j: (i // 200 + j // 200) % 3 < 2)
+    expect_captured(function(summaries, "triton", mask), tensors(tokens=2100))
 
 
 QUESTIONS: dict[str, Callable[[regard.Attention], Any]] = {
     "visible": lambda a: a.received(per="visible"),
+    "some queries": lambda a: a.received(slice(3, 90)),
+    "every seventh query": lambda a: a.received(slice(None, None, 7)),
     "groups": lambda a: a.received(64, groups="mean"),
     "offsets": lambda a: a.summarize(regard.Offsets()),
     "map": lambda a: a.pooled(50),
@@ -153,12 +138,11 @@ QUESTIONS: dict[str, Callable[[regard.Attention], Any]] = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_questions_are_captured(question: str, tokens: int) -> None:
     def run(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
-        found = QUESTIONS[question](regard.attend(q, k, v, mask=regard.Causal()))
-        parts = found.values() if isinstance(found, dict) else [found]
+        answer = QUESTIONS[question](regard.attend(q, k, v, mask=regard.Causal()))
+        parts = answer.values() if isinstance(answer, dict) else [answer]
         return [t for part in parts for t in flat(part)]
 
-    given = tensors(tokens=tokens)
-    expect_captured(run, given)
+    expect_captured(run, tensors(tokens=tokens))
 
 
 FROM_THE_HOST: dict[str, Callable[[regard.Attention], Any]] = {
@@ -183,9 +167,4 @@ def test_what_comes_from_the_host_is_not_captured(question: str) -> None:
 def test_one_step_of_decoding_is_captured(summaries: tuple[regard.Summary, ...]) -> None:
     """One query over a long cache, as an inference loop replays it."""
     q, k, v = tensors(batch=8, tokens=4096)
-    run, given = function(summaries), [q[:, :, -1:].contiguous(), k, v]
-    graph, written = captured(run, given)
-    given[0].copy_(given[0] * -1)
-    graph.replay()
-    torch.cuda.synchronize()
-    expect_same(written, run(*given))
+    expect_captured(function(summaries), [q[:, :, -1:].contiguous(), k, v])

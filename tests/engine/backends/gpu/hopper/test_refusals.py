@@ -1,0 +1,171 @@
+"""Who gets the Hopper forward, and what is said to everybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard.engine import plan
+from regard.engine.backends import library
+from regard.engine.backends.gpu.hopper import gluon, sweeps
+from regard.engine.backends.gpu.hopper.sweeps import HOPPER
+from regard.engine.call import Problem
+from regard.shapes import AttentionShape
+from regard.summary import Concentration, Entropy
+
+HALF = torch.bfloat16
+PLAIN = Problem(
+    shape=AttentionShape.of(*[(1, 2, 8, 64)] * 3), dtype=HALF, device="cuda", mask=None, bias=None,
+    softcap=False, sink=False, dropout=False, gradients=True, bias_gradient=False,
+    summaries=frozenset([Entropy()]),
+)  # fmt: skip
+
+
+@pytest.fixture
+def hopper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if this machine had one."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    monkeypatch.setattr("regard.engine.backends.gpu.sweeps._shared_memory", lambda: 227)
+    monkeypatch.setattr(library, "works", lambda name: True)
+
+
+@pytest.mark.usefixtures("hopper")
+def test_each_lack_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert HOPPER.unavailable() == []
+    monkeypatch.setattr(gluon, "why_not", lambda: "this Triton has no Gluon for Hopper")
+    assert HOPPER.unavailable() == ["this Triton has no Gluon for Hopper"]
+    for capability in ((8, 9), (10, 0)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda it=capability: it)
+        version = ".".join(map(str, capability))
+        lack = f"the GPU's compute capability is {version}; the kernel is for 9.0"
+        assert HOPPER.unavailable() == [lack]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert HOPPER.unavailable() == ["there is no CUDA GPU here"]
+    x = torch.randn(1, 2, 8, 64, dtype=HALF)
+    with pytest.raises(regard.errors.UnavailableError, match="hopper: there is no CUDA GPU here"):
+        regard.attend(x, x, x, implementation="hopper")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert HOPPER.unavailable() == ["Triton's interpreter runs no Gluon kernel"]
+    monkeypatch.setattr(sweeps, "find_spec", lambda name: None)
+    assert HOPPER.unavailable() == ["Triton is not installed: pip install 'regard[gpu]'"]
+
+
+def of_shape(dim: int, value_dim: int) -> AttentionShape:
+    return AttentionShape.of((1, 4, 8, dim), (1, 2, 9, dim), (1, 2, 9, value_dim))
+
+
+@pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {}, {"dtype": torch.float16}, {"shape": of_shape(128, 128)}, {"sink": True},
+        {"shape": of_shape(128, 0)}, {"mask": regard.Causal()},
+        {"mask": regard.Window(4) & regard.Padding(torch.tensor([3]))},
+        {"summaries": frozenset([Entropy(), Concentration()])},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_it_serves(changes: dict[str, Any]) -> None:
+    assert HOPPER.reasons(replace(PLAIN, **changes)) == []
+    assert plan.choose(replace(PLAIN, **changes), None).name == "hopper"
+
+
+@pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dtype": torch.float32}, "the tensors are torch.float32, it takes bfloat16 and float16"),
+        ({"shape": of_shape(96, 96)}, "head dim 96 is not 64 or 128"),
+        ({"shape": of_shape(64, 40)},
+         "values of 40 beside a head dim of 64: it takes equal ones"),
+        ({"bias": regard.ALiBi(torch.ones(2))},
+         "it knows no bias, and this one is ALiBi(<float32 (2,)>, align='end')"),
+        ({"softcap": True}, "it has no soft cap"),
+        ({"mask": regard.Documents(torch.zeros(8, dtype=torch.int64))},
+         "of masks it knows no Documents"),
+        ({"mask": regard.mask.Table(torch.ones(8, 8, dtype=torch.bool))},
+         "of masks it knows no boolean table"),
+        ({"mask": regard.Padding(torch.ones(1, 8, dtype=torch.bool))},
+         "of masks it knows no scattered padding"),
+        ({"dropout": True}, "it has no dropout"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)  # fmt: skip
+def test_each_limit_is_a_reason(changes: dict[str, Any], reason: str) -> None:
+    assert reason in HOPPER.reasons(replace(PLAIN, **changes))
+    if "dropout" not in changes:  # which Triton does not serve either
+        assert plan.choose(replace(PLAIN, **changes), None).name == "triton"
+
+
+@pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize(("dim", "name"), [(64, "hopper"), (32, "triton"), (300, "tiled")])
+def test_questions_behind_torchs_kernel_go_to_it(dim: int, name: str) -> None:
+    problem = replace(PLAIN, shape=AttentionShape.of(*[(1, 2, 8, dim)] * 3))
+    call: Any = SimpleNamespace(  # over tensors of a GPU; nothing of it is remembered
+        mask=SimpleNamespace(is_flat=False), score=SimpleNamespace(bias=None),
+        query=SimpleNamespace(device=torch.device("cuda")), problem=lambda learns=False: problem,
+    )  # fmt: skip
+    assert plan.sweeps_for(call, "").name == name
+
+
+# ── Gluon, which releases have, lack or call otherwise ───────────────────────────────────────
+
+
+def specialize(functions_and_args: Any, worker_num_warps: Any, worker_num_regs: Any = None) -> None:
+    """As Triton 3.6 and 3.9 have it."""
+
+
+def older(args: Any, default: Any, workers: Any, warps: Any, registers: Any) -> None:
+    """As Triton 3.5 had it."""
+
+
+def multiply(a: Any, b: Any, acc: Any, *, use_acc: bool = True, is_async: bool = False) -> None: ...
+
+
+def wait(num_outstanding: int = 0, deps: Any = None) -> None: ...
+
+
+@pytest.fixture
+def release(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str | None]:
+    """The answer for a Gluon made of these words; for none without any."""
+
+    def asked(**words: Any) -> str | None:
+        def home(name: str) -> Any:
+            if not words:
+                raise ImportError(f"No module named {name!r}")
+            return SimpleNamespace(**words)
+
+        monkeypatch.setattr(gluon, "import_module", home)
+        return gluon.why_not.__wrapped__()
+
+    return asked
+
+
+def test_the_words_it_needs_are_enough(release: Callable[..., str | None]) -> None:
+    assert gluon.why_not() is None  # the installed Triton has them
+    whole: dict[str, Any] = {
+        "warp_specialize": specialize, "warpgroup_mma": multiply, "warpgroup_mma_wait": wait,
+    }  # fmt: skip
+    assert release(**whole) is None
+    for name in whole:
+        lack = release(**{word: it for word, it in whole.items() if word != name})
+        assert lack is not None and f"no {name}(" in lack
+    lack = release(**{**whole, "warp_specialize": older})
+    assert lack is not None and "functions_and_args, worker_num_warps, worker_num_regs" in lack
+    lack = release()
+    assert lack is not None and lack.startswith("this Triton has no Gluon for Hopper (No module")
+
+
+def test_a_copy_by_its_old_name_and_by_its_new_one() -> None:
+    """Newer releases keep the old name as one that only raises."""
+    old = SimpleNamespace(async_copy_global_to_shared="copy")
+    new = SimpleNamespace(async_copy_global_to_shared="raises", async_load="load")
+    assert gluon.copy_in(old) == "copy" and gluon.copy_in(new) == "load"

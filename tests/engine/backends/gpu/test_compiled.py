@@ -1,0 +1,164 @@
+"""What compilers make of the kernels, which needs no GPU: tiles fit into shared memory, products
+into registers, and a loop's values move with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from engine.backends.gpu.compiling import (
+    bound_of,
+    call_of,
+    carried,
+    collecting,
+    frozen,
+    spilled,
+)
+from regard.engine.backend import PairSide
+from regard.engine.backends.gpu import backward, columns, forward, pairs, prune, wanted
+from regard.engine.backends.gpu.launch import blocks, room
+from regard.engine.call import RowState
+
+pytestmark = pytest.mark.kernels("compile")
+
+QUERIES, KEYS = 130, 300
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    """Options of `attend` for a batch of two with four heads: what each brings for a tile."""
+    flags = regard.Padding(torch.arange(2 * KEYS).view(2, KEYS) % 3 > 0)
+    ids = [torch.zeros(2, n, dtype=torch.int64) for n in (QUERIES, KEYS)]
+    vectors = regard.Causal() & regard.Documents(*ids) & flags
+    table = torch.ones(1, 1, QUERIES, KEYS, dtype=torch.bool)
+    bias = torch.zeros(2, 4, QUERIES, KEYS)
+    spelt = regard.Rule(lambda i, j: (i - j) % 3 == 0)
+    near = regard.RelativeBias(torch.zeros(32, 4))
+    return {
+        "vectors": {"mask": vectors},
+        "table": {"mask": vectors & table},
+        "by distance": {"bias": near},
+        "by half a distance": {"mask": vectors, "bias": near.map(lambda t: t.half())},
+        "half a bias": {"mask": vectors & table, "bias": bias.to(torch.bfloat16)},
+        "all": {"mask": vectors & table, "bias": bias},
+        "spelt": {"mask": spelt},
+        "spelt, half a bias": {"mask": spelt, "bias": bias.to(torch.bfloat16)},
+        "spelt, a bias": {"mask": spelt, "bias": bias},
+    }
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("rule", rules())
+@pytest.mark.parametrize(
+    ("capability", "dim", "most"), [(90, 128, 227), (80, 128, 163), (80, 64, 99), (80, 256, 163)]
+)
+def test_the_forward_fits(capability: int, dim: int, most: int, rule: str) -> None:
+    """Whatever a mask or a bias brings along."""
+    given = bound_of(dim, torch.bfloat16, QUERIES, KEYS, **rules()[rule])
+    with collecting(forward, capability=capability) as kernels:
+        forward.forward(given, True, {"entropy", "raw"}, None)
+    (kernel,) = kernels.values()
+    assert kernel.metadata.shared <= most * 1024
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("dim", "dtype", "mass"),
+    [(64, "bfloat16", False), (128, "bfloat16", True), (256, "float32", False),
+     (256, "float64", False), (256, "float64", True)],
+)  # fmt: skip
+def test_the_backward_fits(dim: int, dtype: str, mass: bool) -> None:
+    kind = getattr(torch, dtype)
+    given = bound_of(dim, kind, 70, KEYS, mask=regard.Causal())
+    row = given.new(70)
+    with collecting(backward) as kernels:
+        backward.backward(given, RowState(row, row), given.query, row, row, mass, given.query)
+    assert set(kernels) == {"_products", "_prepare", "_query_gradient", "_key_gradients"}
+    assert max(k.metadata.shared for k in kernels.values()) <= room(dim, kind) * 1024
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("dim", "dtype"), [(64, "bfloat16"), (128, "bfloat16"), (128, "float32"), (256, "float64")]
+)
+def test_two_attentions_fit(dim: int, dtype: str) -> None:
+    call = call_of(dim, getattr(torch, dtype), 70, 130, mask=regard.Causal())
+    row = torch.zeros(2, 4, 70, dtype=call.exact)
+    heads = torch.tensor([[0, 1, 2, 3]], dtype=torch.int32)
+    teacher = PairSide(call, RowState(row, row), heads, row[:, :1])
+    student = PairSide(call, RowState(row, row), heads[:, :1].contiguous(), row[:, :1])
+    with collecting(pairs) as kernels:
+        pairs.pair_sums("js", teacher, student, row[:, :1], True)
+        pairs.pair_key_gradient("js", teacher, student, row[:, :1], row[:, :1])
+    assert set(kernels) == {"_row_sums", "_key_gradient"}
+    most = (99 if dim <= 64 else 227) * 1024
+    assert max(k.metadata.shared for k in kernels.values()) <= most
+
+
+# dtype, head dim, width of y, options: with and without the copy engine, chunks of y in full, one
+# walk over the queries and three
+PRODUCTS: dict[str, tuple[torch.dtype, int, int, dict[str, Any]]] = {
+    "apart": (torch.bfloat16, 33, 3, {}),
+    "bias": (torch.float16, 64, 3, {"bias": torch.zeros(4, QUERIES, KEYS)}),
+    "causal": (torch.bfloat16, 128, 64, {"mask": regard.Causal()}),
+}
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_with_the_transpose_stay_in_registers(name: str) -> None:
+    """On a Hopper GPU products are taken from registers while they are computed; tiles that did
+    not fit gave results that were never written, or wrote elsewhere."""
+    dtype, dim, width, rule = PRODUCTS[name]
+    given = bound_of(dim, dtype, QUERIES, KEYS, **rule)
+    state = RowState(given.new(QUERIES), given.new(QUERIES))
+    with collecting(columns) as kernels:
+        columns._multiplied(given, state, None, torch.zeros(2, 4, QUERIES, width))
+    (kernel,) = kernels.values()
+    assert spilled(kernel) == 0
+
+
+# ── loops ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("dim", [64, 128])
+def test_what_moves_with_a_loop_moves_in_every_layout(dim: int) -> None:
+    """Interpreted kernels have no layouts, so nothing else sees this without a GPU. Reading rows
+    ahead in the gather, which passes them on, is what Triton 3.6 gets wrong."""
+    given = bound_of(dim, torch.bfloat16, 2100, 2100, mask=regard.Causal())
+    pruner = prune.Pruner(given, 8)
+    maxima = given.new(blocks(2100, 64), pruner.tall)
+    with collecting(prune, wanted) as kernels:
+        pruner.see(maxima, 0, RowState(given.new(2100), given.new(2100)))
+    assert set(kernels) == {"_select", "_arrange", "_list", "_gather", "_merge"}
+    texts = {name: kernel.asm["ttgir"] for name, kernel in kernels.items()}
+    assert not any(frozen(text) for text in texts.values())
+    assert carried(texts["_gather"]) == []
+
+
+# as Triton 3.6 leaves a loop whose rows are read ahead: the second `least` reads the rows of the
+# first turn for ever
+WRONG = """
+    %row = tt.load %rows : tensor<64x!tt.ptr<i32>, #b> loc(#loc1)
+    %end:2 = scf.for %n = %a to %b step %c iter_args(%at = %zero, %now = %row) -> (tensor<64xi32, \
+#b>, tensor<64xi32, #b>)  : i32 {
+      %next = tt.load %at : tensor<64x!tt.ptr<i32>, #b> loc(#loc2)
+      %least = tt.load %now, %some : tensor<64x!tt.ptr<f32>, #b> loc(#loc4)
+      %least_1 = tt.load %row, %some : tensor<64x!tt.ptr<f32>, #mma> loc(#loc4)
+      scf.yield %more, %next : tensor<64xi32, #b>, tensor<64xi32, #b> loc(#loc3)
+    } loc(#loc3)
+#loc1 = loc("a.py":1:1)
+#loc2 = loc("a.py":2:1)
+#loc3 = loc("a.py":3:1)
+#loc4 = loc("least"(#loc2))
+"""
+
+
+def test_a_value_that_stands_still_in_one_layout_is_seen() -> None:
+    right = WRONG.replace("tt.load %row, %some", "tt.load %now, %some")
+    assert frozen(WRONG) == ['tt.load "least"("a.py":2:1)']
+    assert frozen(right) == []
+    assert carried(WRONG) == ["64xi32"]
