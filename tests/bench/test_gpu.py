@@ -216,7 +216,7 @@ def test_gradients_are_checked(monkeypatch: pytest.MonkeyPatch, letter: str) -> 
         return right(*moved, **options)
 
     monkeypatch.setattr(regard, "attend", wrong)
-    with pytest.raises(WrongResultError, match=rf"gradient of {letter} by backward"):
+    with pytest.raises(WrongResultError, match=rf"gradient of {letter} by backward, d16"):
         race_backward(Host(), CAUSAL, suite="s", seconds=0)
 
 

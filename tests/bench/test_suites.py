@@ -23,19 +23,20 @@ from regard.bench import Samples
 from regard.bench.results import WrongResultError
 from regard.recording.format.verify import check as verify
 
-# suite → what it is asked, the tokens and contenders of its rows, what they are compared with
+# suite → what it is asked, the tokens, heads and width of its rows, its contenders, what they are
+# compared with
 SUITES = {
-    "host": ("16", [16], "sdpa/bare/rows/everything/afterwards", "sdpa"),
-    "decode": ("3,4", [3, 4], "transformers/bare loop/regard", "transformers"),
-    "monitor": ("8", [8], "plain/monitored", "plain"),
-    "record": ("30,40", [30, 40, 48], "sdpa/regard/recorded", "sdpa"),
-    "report": ("64,128", [64, 128], "report", "linear from 64"),
+    "host": ("16", [16], (4, 64), "sdpa/bare/rows/everything/afterwards", "sdpa"),
+    "decode": ("3,4", [3, 4], (4, 8), "transformers/bare loop/regard", "transformers"),
+    "monitor": ("8", [8], (2, 8), "plain/monitored", "plain"),
+    "record": ("30,40", [30, 40, 48], (4, 8), "sdpa/regard/recorded", "sdpa"),
+    "report": ("64,128", [64, 128], (6, 64), "report", "linear from 64"),
 }
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_rows_are_printed_and_appended(small: Any, suite: str, tmp_path: Path, capsys: Any) -> None:
-    asked, tokens, contenders, peer = SUITES[suite]
+    asked, tokens, (heads, dim), contenders, peer = SUITES[suite]
     path, threads = tmp_path / "rows.csv", torch.get_num_threads()
     assert main([suite, "--tokens", asked, "--seconds", "0", "--csv", str(path)]) == 0
     assert torch.get_num_threads() == threads
@@ -45,6 +46,7 @@ def test_rows_are_printed_and_appended(small: Any, suite: str, tmp_path: Path, c
     assert [(row["tokens"], row["what"]) for row in rows] == expected
     for row in rows:
         assert row["suite"].split()[0] == suite and row["peer"] == peer
+        assert (row["heads"], row["dim"]) == (str(heads), str(dim))
         assert 0 < float(row["p20_ms"]) <= float(row["median_ms"]) <= float(row["p80_ms"])
         assert float(row["ratio"]) > 0
         if row["what"] == peer:
@@ -70,6 +72,7 @@ def test_checks_are_compared_with_budgets(small: Any) -> None:
         budget = check.BUDGETS[row.what]
         assert row.peer == f"budget of {budget:.0f} s"
         assert row.ratio == pytest.approx(row.median_ms / 1e3 / budget, abs=1e-3)
+    assert {(row.heads, row.dim) for row in rows} == {(8, 8)}
     assert rows[0].note.endswith("itself 0.5 s")
     assert rows[2].note.startswith("10 forwards of at most ")
 
@@ -235,3 +238,14 @@ def test_reports_are_compared_with_linear_growth(small: Any, monkeypatch: Any) -
     taken = {"64": Samples([1.0, 2.0, 1.0]), "192": Samples([4.5, 9.0, 4.5])}
     monkeypatch.setattr(report, "take_turns", lambda *_, **__: taken)
     assert [row.ratio for row in report.measure([64, 192], seconds=0)] == [1, 1.5]
+
+
+def test_times_are_of_a_token_and_of_a_call(small: Any, monkeypatch: Any) -> None:
+    for suite, each, run in (
+        (decode, 500, lambda: decode.measure("tiny", 6, seconds=0)),
+        (host, 150, lambda: host.measure(16, seconds=0)),  # of twenty
+    ):
+        monkeypatch.setattr(
+            suite, "take_turns", lambda runs, **_: dict.fromkeys(runs, Samples([3.0, 3.0]))
+        )
+        assert {row.median_ms for row in run()} == {each}

@@ -1,6 +1,6 @@
 """Recordings of random padded batches, compared with the model's own weights over real tokens.
 
-Each seed draws a model (`regard.attend`, layers of `regard.nn`, or one of transformers), a form of
+Each seed draws a model (`regard.attend`, a layer of `regard.nn`, or one of transformers), a form of
 padding (of keys alone or of queries too, as lengths or booleans, on the left, on the right, inside,
 whole sequences), another mask beside it, and what is recorded (rows, heads, bins, weights or not).
 Every cell, row statistic and sum of every sequence has to be that of the dense matrix.
@@ -31,7 +31,7 @@ def check(seed: int) -> None:
     dice = random.Random(seed)
     torch.manual_seed(seed)
     with torch.no_grad():
-        kinds = (_attends, _attends, _layers, _chunks, _across, _functions, _transformers)
+        kinds = (_attends, _attends, _attends, _chunks, _across, _functions, _transformers)
         dice.choice(kinds)(dice)
 
 
@@ -55,36 +55,19 @@ class Attends(nn.Module):
         x = self.embed(ids)
         self.seen = []
         for layer, mask in zip(self.layers, masks, strict=True):
-            split = [HEADS, self.kv_heads, self.kv_heads]
-            heads = layer(x).unflatten(-1, (-1, DIM)).transpose(1, 2)
-            q, k, v = (t * 2 for t in heads.split(split, 1))
-            found = regard.attend(q, k, v, mask=mask, sink=self.sink)
-            self.seen.append(_dense(q, k, mask, self.sink))
-            x = x + found.output.transpose(1, 2).flatten(2)
+            x = x + self.attended(*(t * 2 for t in self.heads(layer, x)), mask)
         return x
 
+    def heads(self, layer: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
+        """q, k and v, (B, heads, L, DIM) each."""
+        heads: Tensor = layer(x).unflatten(-1, (-1, DIM)).transpose(1, 2)
+        return heads.split([HEADS, self.kv_heads, self.kv_heads], 1)
 
-class Layers(nn.Module):
-    """Layers of `regard.nn` with given masks."""
-
-    def __init__(self, layers: int, kv_heads: int) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(WORDS, HEADS * DIM)
-        self.layers = nn.ModuleList(
-            regard.nn.MultiHeadAttention(HEADS * DIM, HEADS, kv_heads=kv_heads)
-            for _ in range(layers)
-        )
-
-    def forward(self, ids: Tensor, masks: list[Any]) -> Tensor:
-        """ids (B, L); a mask for each layer."""
-        x = self.embed(ids)
-        self.seen = []
-        attentions: Any = self.layers
-        for layer, mask in zip(attentions, masks, strict=True):
-            q, k = layer._project(x, None, None, None)[:2]
-            self.seen.append(_dense(q, k, mask, None))
-            x = x + layer(x, mask=mask)
-        return x
+    def attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Tensor:
+        """(B, L, D); what was computed is kept."""
+        self.seen.append(_dense(q, k, mask, self.sink))
+        output = regard.attend(q, k, v, mask=mask, sink=self.sink).output
+        return output.transpose(1, 2).flatten(2)
 
 
 def _dense(q: Tensor, k: Tensor, mask: Mask | Tensor | None, sink: Tensor | None) -> _Array:
@@ -190,16 +173,7 @@ def _masks(
 
 def _attends(dice: random.Random) -> None:
     layers = dice.randint(1, 3)
-    kv_heads = dice.choice((1, 2))
-    _own(dice, Attends(layers, kv_heads, dice.random() < 0.2), layers)
-
-
-def _layers(dice: random.Random) -> None:
-    layers = dice.randint(1, 2)
-    _own(dice, Layers(layers, dice.choice((1, 2))), layers)
-
-
-def _own(dice: random.Random, model: Any, layers: int) -> None:
+    model = Attends(layers, dice.choice((1, 2)), dice.random() < 0.2)
     batch, length = dice.choice((1, 2, 2, 3)), dice.randint(1, 9)
     masks, real = _masks(dice, batch, length, layers)
     ids = torch.randint(0, WORDS, (batch, length))
@@ -214,7 +188,7 @@ class Chunks(Attends):
         """Keys and values by layer."""
 
         def __init__(self) -> None:
-            self.held: dict[int, Tensor] = {}
+            self.held: dict[int, list[Tensor]] = {}
             self.length = 0
 
     def forward(  # type: ignore[override]
@@ -226,14 +200,12 @@ class Chunks(Attends):
         mask = regard.Padding(real, real[:, keys - rows :] if both else None)
         mask = mask if other is None else mask & other
         for number, layer in enumerate(self.layers):
-            heads = layer(x).unflatten(-1, (-1, DIM)).transpose(1, 2)
-            q, kv = heads[:, :HEADS] * 2, heads[:, HEADS:]
-            kv = torch.cat([cache.held[number], kv], 2) if number in cache.held else kv
-            cache.held[number] = kv
-            k, v = kv.chunk(2, 1)
-            found = regard.attend(q, k, v, mask=mask, sink=self.sink)
-            self.seen.append(_dense(q, k, mask, self.sink))
-            x = x + found.output.transpose(1, 2).flatten(2)
+            q, *kv = self.heads(layer, x)
+            held = cache.held.get(number, kv)
+            if held is not kv:
+                held = [torch.cat(pair, 2) for pair in zip(held, kv, strict=True)]
+            cache.held[number] = held
+            x = x + self.attended(q * 2, *held, mask)
         cache.length = keys
         return x
 
@@ -312,8 +284,7 @@ class Functions(Attends):
         table = as_mask(mask).allows(at, at, Extent(length, length, (batch,), HEADS))
         given = torch.zeros(table.shape).masked_fill(~table, -torch.inf) if added else table
         for layer in self.layers:
-            heads = layer(x).unflatten(-1, (-1, DIM)).transpose(1, 2)
-            q, k, v = heads.split(HEADS, 1)
+            q, k, v = self.heads(layer, x)
             found = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=given)
             self.seen.append(_dense(q, k, mask, None))
             x = x + found.nan_to_num(0).transpose(1, 2).flatten(2)
@@ -335,13 +306,8 @@ def _transformers(dice: random.Random) -> None:
     from recorder.models import tiny
 
     family = dice.choice(("llama", "bert", "gpt2", "mistral"))
-    sizes = {
-        "hidden_size": 16,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-        "num_key_value_heads": 2,
-    }
-    model = tiny(family, **sizes)
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    model = tiny(family, hidden_size=16, intermediate_size=16, **heads)
     batch, length = dice.choice((1, 2, 3)), dice.randint(1, 9)
     flags = _flags(dice, batch, length, dice.choice(("left", "right")))
     flags |= ~flags.any(-1, keepdim=True)

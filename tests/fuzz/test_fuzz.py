@@ -12,6 +12,7 @@ from fuzz import __main__ as driver
 _EACH = [(area, seed) for area in fuzz.areas() for seed in fuzz.seeds_of(area)]
 
 
+@pytest.mark.sampled(130)
 @pytest.mark.parametrize(("area", "seed"), _EACH, ids=[f"{area}-{seed}" for area, seed in _EACH])
 def test_first_seeds(area, seed):
     fuzz.load(area).check(seed)
