@@ -47,9 +47,24 @@ class Case:
 
 
 def answer(mask: Mask, extent: Extent) -> np.ndarray:
-    """The mask's own word on every cell, asked in numpy."""
+    """What the mask allows, on every cell, in numpy."""
     seen = mask.allows(np.arange(extent.queries), np.arange(extent.keys), extent)
     return np.broadcast_to(seen, extent.full)
+
+
+def together(mask: Mask, extent: Extent) -> np.ndarray:
+    """What the mask's intervals and its rest both allow."""
+    spans, rest = mask.intervals(extent)
+    allowed = np.ones(extent.full, bool)
+    if spans is not None:
+        rows = (*extent.batch, extent.queries)
+        low, high = (np.broadcast_to(side, rows)[..., None, :, None] for side in spans)
+        j = np.arange(extent.keys)
+        allowed &= (low <= j) & (j < high)
+    if rest is not None:
+        rest = rest.map(np.asarray)
+        allowed &= answer(rest, extent)
+    return allowed
 
 
 def tiles(extent: Extent) -> list[tuple[range, range]]:
