@@ -27,13 +27,12 @@ SLOW = (
     # a browser, scripts end to end, families of models
     "browser", "examples", "testing/families/test_sample.py", "testing/families/test_pool.py",
     # the shared matrix; kernels that are interpreted or compiled
-    "each/test_brought.py", "each/test_definition.py", "each/test_gradients.py",
-    "each/test_stranger.py",
+    "each/test_brought.py", "each/test_definition.py", "each/test_empty.py",
+    "each/test_gradients.py", "each/test_stranger.py",
     "engine/backends/gpu/hopper/test_kernel.py", "engine/backends/gpu/test_answers.py",
     "engine/backends/gpu/test_bits.py", "engine/backends/gpu/test_compiled.py",
     "engine/backends/gpu/test_decode.py", "engine/backends/gpu/test_divergence.py",
     "engine/backends/gpu/test_interpreter.py", "engine/backends/gpu/test_top.py",
-    "engine/backends/tiled/test_empty.py",
     "engine/test_bits.py", "engine/test_compile.py",
     "engine/test_gradient_of_bias.py", "engine/test_lifetime.py",
     "engine/test_memory.py",

@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 
 import warm
-from each.conftest import call_of
-from engine.backends.gpu.answers import (
+from each.answers import (
     ANSWERS,
     OF_PLACES,
     QUESTIONS,
@@ -34,6 +33,7 @@ from engine.backends.gpu.answers import (
     expect_top,
     serves,
 )
+from each.conftest import call_of
 from regard.mask import (
     Causal,
     Documents,

@@ -10,9 +10,8 @@ import torch
 from torch.testing import assert_close
 
 import regard
-from each import test_brought, test_definition, test_infinities, test_stranger
-from each.conftest import DEVICE, call_of, inputs_and_truth
-from engine.backends.gpu.answers import (
+from each import test_brought, test_definition, test_empty, test_infinities, test_stranger
+from each.answers import (
     ANSWERS,
     QUESTIONS,
     expect_gradients,
@@ -20,11 +19,11 @@ from engine.backends.gpu.answers import (
     expect_top,
     serves,
 )
+from each.conftest import DEVICE, call_of, inputs_and_truth
 from engine.backends.gpu.interpreter import within_bounds
 from engine.backends.gpu.paths import PATHS, SMALL
 from outcomes import REFUSED
-from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Table, Window
-from regard.score import ALiBi
+from regard.mask import Causal, Documents, Padding, Prefix, Rule, Table, Window
 from regard.testing import Inputs, Yardstick
 
 pytestmark = pytest.mark.kernels
@@ -207,44 +206,7 @@ def test_gradients_at_ugly_sizes(size: Any, rule: str, by: str, dtype: str) -> N
         expect_gradients(inputs, by, right, question)
 
 
-# ── where nothing is there ───────────────────────────────────────────────────────────────────
-
-EMPTY = {
-    "no queries": (2, 2, 0, 5, 16, 16), "no keys": (2, 2, 3, 0, 16, 16),
-    "neither": (2, 2, 0, 0, 16, 16), "no heads": (2, 0, 3, 5, 16, 16),
-    "no batch entries": (0, 2, 3, 5, 16, 16), "one of each": (1, 1, 1, 1, 1, 1),
-    "no values": (2, 2, 3, 5, 16, 0), "many queries, no keys": (1, 1, 70, 0, 16, 16),
-    "no queries, many keys": (1, 1, 0, 200, 16, 16),
-}  # fmt: skip
-
-
-def masks_of_every_form(batch: int, keys: int) -> list[Mask | None]:
-    lengths = torch.arange(batch, device=DEVICE) % (keys + 1)
-    return [
-        None, Causal(), Padding(lengths), Window(1) | Prefix(lengths),
-        Padding(torch.ones(batch, keys, dtype=torch.bool, device=DEVICE)),
-        Rule(lambda i, j: (i + j) % 2 == 0),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("size", EMPTY)
+@pytest.mark.parametrize("size", test_empty.SIZES)
 def test_where_nothing_is_there(size: str) -> None:
-    """No queries, keys, heads, batch entries or numbers in a head: each answer has its shape."""
-    batch, heads, queries, keys, dim, value_dim = EMPTY[size]
-    for n, mask in enumerate(masks_of_every_form(batch, keys)):
-        dtype = torch.bfloat16 if n % 2 else torch.float32
-        q, k, v = (
-            torch.randn(batch, heads, n, d).to(DEVICE, dtype)
-            for n, d in ((queries, dim), (keys, dim), (keys, value_dim))
-        )
-        slopes = torch.ones(heads, device=DEVICE)
-        inputs = Inputs(q, k, v, {"bias": ALiBi(slopes)} if mask is None else {"mask": mask})
-        assert serves(inputs, "triton")
-        right = Yardstick(call_of(inputs))
-        empty = 0 in (batch, heads, queries, keys)
-        with within_bounds():
-            expect_right(inputs, "triton", right, ANSWERS)
-            expect_top(inputs, "triton", right, 3)
-            for question in QUESTIONS if mask is None else ():
-                if not (empty and question in ("rows", "top")):
-                    expect_gradients(inputs, "triton", right, question)
+    with within_bounds():
+        test_empty.test_where_nothing_is_there(size, "triton")
