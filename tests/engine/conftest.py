@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import regard
 from regard.engine.backends.cpu.sweeps import CpuSweeps
 from regard.engine.backends.tiled import TiledSweeps
 
@@ -41,6 +43,51 @@ def qkv(
     sizes = ((heads[0], queries, dim), (heads[1], keys, dim), (heads[1], keys, value_dim or dim))
     made = [draw(*batch, *size, seed=n, dtype=dtype) for n, size in enumerate(sizes)]
     return [tensor.requires_grad_(grad) for tensor in made]
+
+
+NUMBERS = ("entropy", "max_score", "max_logit", "concentration", "distance", "sink_mass")
+
+
+def expect_sequence(
+    a: regard.Attention, rows: slice, cols: slice, right: regard.Attention, near: float = 1e-6
+) -> None:
+    """What is asked of packed sequences is, about one of them, what it says alone."""
+    expect_some(a, rows, cols, right, near, NUMBERS)
+    close = partial(torch.testing.assert_close, rtol=near, atol=near)
+    close(a.received(per="visible")[:, cols], right.received(per="visible"))
+    best = right.top(3).keys
+    assert torch.equal(a.top(3).keys[:, rows], best.where(best < 0, best + (cols.start or 0)))
+    close(a.scores[:, rows, cols], right.scores[...])
+    x, y = (torch.linspace(-1, 1, n, dtype=a.dtype) for n in a.shape[:0:-1])
+    close((a @ x)[:, rows], right @ x[cols])
+    close((a.T @ y)[:, cols], right.T @ y[rows])
+
+
+def expect_some(
+    a: regard.Attention,
+    rows: slice,
+    cols: slice,
+    right: regard.Attention,
+    near: float,
+    numbers: tuple[str, ...],
+) -> None:
+    """The same of less, for kernels that are interpreted."""
+    close = partial(torch.testing.assert_close, rtol=near, atol=near)
+    for name in numbers:
+        close(getattr(a, name)()[:, rows], getattr(right, name)(), msg=name)
+    close(a.lse[:, rows], right.lse)
+    close(a.received()[:, cols], right.received())
+    close(a.top(3).weights[:, rows], right.top(3).weights)
+    close(a[:, rows, cols], right.dense())
+
+
+def expect_alone(one: regard.Attention, right: regard.Attention, near: float = 1e-6) -> None:
+    """Of `a.sequence(n)`: maps, diagonals and marks are its own."""
+    assert one.shape == right.shape
+    marks = regard.Matching(*(torch.arange(n) % 3 for n in right.shape[1:]))
+    for asked in (regard.Pooled(7), regard.Offsets(), marks):
+        answers = one.summarize(asked)[asked], right.summarize(asked)[asked]
+        torch.testing.assert_close(*answers, rtol=near, atol=near)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""The lazy matrix where a tensor is expected: `a[…]` to the bit and to the shape; what torch does
-with it, or a clear refusal."""
+"""The lazy matrix where a tensor is expected: `a[…]` to the bit and to the shape, what torch does
+with tensors, or a clear refusal."""
 
 from __future__ import annotations
 

@@ -1,65 +1,283 @@
-"""Listeners hear of every attention and change none of it."""
+"""Listeners hear of every attention and change none of it; editors change masks before and outputs
+after. Rows that do not count, and calls about which nothing but the output is asked, too."""
 
 from __future__ import annotations
 
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 import regard
+from engine.conftest import qkv
+from recorder.models import tiny, tokens
+from regard.engine import api, plan
+from regard.engine.backends import library
 from regard.engine.call import Call
-from regard.engine.observers import Request, listeners, listening, unheard
-from regard.summary import Entropy
+from regard.engine.observers import Request, editing, editors, listeners, listening, unheard
+from regard.errors import ShapeError, StaleError, UnavailableError
+from regard.huggingface import switch
+from regard.mask import Mask, Table
+
+CAUSAL = regard.Causal()
 
 
 class Ear:
     """Keeps what it hears."""
 
-    def __init__(self) -> None:
-        self.shapes: list[tuple[int, ...]] = []
-        self.entropies: list[torch.Tensor] = []
+    def __init__(self, *asked: regard.summary.Summary) -> None:
+        self.asked, self.heard_of = asked, []
 
     def wants(self, call: Call) -> Request[None]:
-        """Entropy."""
-        return Request((Entropy(),))
+        return Request(self.asked)
 
     def heard(self, attention: regard.Attention, request: Request[None]) -> None:
-        """Its shape and entropy."""
-        self.shapes.append(attention.shape)
         with torch.no_grad():
-            self.entropies.append(attention.entropy())
+            self.heard_of.append((attention.shape, attention.output, attention.entropy()))
+
+
+class Hand:
+    """Puts its mask on top of the call's, and its factor onto the output."""
+
+    def __init__(self, mask: Mask | None = None, factor: float = 1.0) -> None:
+        self._mask, self._factor = mask, factor
+        self.masks: list[Mask | None] = []
+
+    def mask(self, call: Call) -> Mask | None:
+        self.masks.append(call.mask)
+        if self._mask is None:
+            return call.mask
+        return self._mask if call.mask is None else call.mask & self._mask
+
+    def output(self, call: Call, output: Tensor) -> Tensor:
+        return output * self._factor
+
+
+# ── listening ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("queries", [1, 16, 17, 100])
-def test_the_output_has_the_same_bits(queries: int) -> None:
-    q, k = torch.randn(2, 4, queries, 16), torch.randn(2, 4, 100, 16)
-    plain = regard.attend(q, k, k)
-    ear = Ear()
-    with listening(ear):
-        heard = regard.attend(q, k, k)
-    assert torch.equal(heard.output, plain.output)
-    assert heard.implementation == plain.implementation
-    assert ear.shapes == [(2, 4, queries, 100)]
-    torch.testing.assert_close(ear.entropies[0], plain.entropy(), atol=1e-5, rtol=1e-5)
-
-
-def test_the_graph_is_the_same() -> None:
-    q = torch.randn(1, 2, 40, 8, requires_grad=True)
-    with listening(Ear()):
-        regard.attend(q, q, q).output.sum().backward()
-    heard, q.grad = q.grad, None
-    regard.attend(q, q, q).output.sum().backward()
-    assert torch.equal(heard, q.grad)
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_is_heard_is_what_would_have_been(queries: int, grad: bool) -> None:
+    """The same bits, backend and gradients; calls that are settled are heard of as well."""
+    given = qkv(queries, 100, grad=grad)
+    for _ in range(2):
+        ear = Ear(regard.Entropy(), regard.Top(2))
+        with listening(ear):
+            heard = regard.attend(*given)
+        plain = regard.attend(*given)
+        assert torch.equal(heard.output, plain.output)
+        assert heard.implementation == plain.implementation
+        ((shape, output, entropy),) = ear.heard_of
+        assert shape == (2, 4, queries, 100) and torch.equal(output, plain.output)
+        torch.testing.assert_close(entropy, plain.entropy(), atol=1e-5, rtol=1e-5)
+        if grad:
+            grads = [torch.autograd.grad(a.output.sum(), given) for a in (heard, plain)]
+            assert all(torch.equal(x, y) for x, y in zip(*grads, strict=True))
 
 
 def test_several_listen_and_some_do_not() -> None:
-    q = torch.randn(1, 20, 8)
     one, two = Ear(), Ear()
     with listening(one):
         with listening(two):
-            regard.attend(q, q, q)
+            regard.attend(*qkv())
         with unheard():
-            regard.attend(q, q, q)
-        regard.attend(q, q, q)
-    regard.attend(q, q, q)
-    assert (len(one.shapes), len(two.shapes)) == (2, 1)
+            regard.attend(*qkv())
+        regard.attend(*qkv())
+    regard.attend(*qkv())
+    assert (len(one.heard_of), len(two.heard_of)) == (2, 1)
     assert listeners() == ()
+
+
+# ── rows that do not count ───────────────────────────────────────────────────────────────────
+
+COUNTED = torch.tensor([[True] * 6, [False, True, True, False, True, True]])
+
+
+@pytest.mark.parametrize("mask", [None, CAUSAL, regard.Padding([5, 6]), "rule"], ids=str)
+def test_rows_that_do_not_count_are_computed_and_not_measured(mask: Any) -> None:
+    hidden = regard.Rule(lambda i, j: (i + j) % 3 > 0) if isinstance(mask, str) else mask
+    plain = regard.attend(*qkv(), mask=hidden)
+    a = api.attend_counting(*qkv(), counted=COUNTED, mask=hidden)
+    assert torch.equal(a.output, plain.output) and torch.equal(a.lse, plain.lse)
+    assert torch.equal(a.dense(), plain.dense())
+    weights = plain.dense() * COUNTED[:, None, :, None]
+    torch.testing.assert_close(a.received(), weights.sum(-2))
+    torch.testing.assert_close(a.pooled(1), weights)
+    uncounted = ~COUNTED[:, None].expand(2, 4, 6)
+    for measured in (a.entropy(), a.concentration(), a.top(2).weights.sum(-1)):
+        assert not measured[uncounted].any()
+    assert torch.equal(a.entropy()[~uncounted], plain.entropy()[~uncounted])
+    for twin in (a.clone(), a.detach(), copy.deepcopy(a)):
+        assert torch.equal(twin.received(), a.received())
+
+
+def test_listeners_are_given_the_rows_that_count() -> None:
+    q, k, v = qkv(grad=True)
+    ear = Ear(regard.Entropy(), regard.Received())
+    with listening(ear):
+        a = api.attend_counting(q, k, v, counted=COUNTED, mask=CAUSAL)
+    ((_, output, entropy),) = ear.heard_of
+    assert torch.equal(output, a.output) and torch.equal(entropy, a.entropy())
+    a.entropy().sum().backward()
+    assert q.grad is not None
+    assert not q.grad[1, :, 3].any() and q.grad[1, :, 2].any()
+
+
+# ── editing ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_edited_mask_is_the_mask_and_is_not_kept() -> None:
+    asked = regard.attend(*qkv(40), mask=CAUSAL & regard.Window(5))
+    plain = regard.attend(*qkv(40), mask=CAUSAL)
+    with editing(Hand(regard.Window(5))):
+        edited = regard.attend(*qkv(40), mask=CAUSAL)
+    assert torch.equal(edited.output, asked.output) and torch.equal(edited.dense(), asked.dense())
+    assert edited.implementation == asked.implementation
+    assert torch.equal(regard.attend(*qkv(40), mask=CAUSAL).output, plain.output)
+
+
+def test_the_implementation_is_chosen_for_the_edited_mask() -> None:
+    assert regard.attend(*qkv()).implementation == "library"
+    with editing(Hand(regard.Window(1))):
+        assert regard.attend(*qkv()).implementation != "library"
+        with pytest.raises(UnavailableError, match="of masks it knows only causal"):
+            regard.attend(*qkv(), implementation="library")
+
+
+def test_several_edit_in_turn_and_listeners_hear_of_the_last() -> None:
+    one, two, ear = Hand(regard.Window(5), 2.0), Hand(regard.Window(3), 3.0), Ear()
+    with listening(ear), editing(one), editing(two):
+        a = regard.attend(*qkv(40))
+    assert editors() == ()
+    right = regard.attend(*qkv(40), mask=regard.Window(3))
+    torch.testing.assert_close(a.output, 6 * right.output)
+    assert torch.equal(ear.heard_of[0][1], a.output)
+    torch.testing.assert_close(a.lse, right.lse)
+    assert one.masks == [None] and two.masks == [regard.Window(5)]
+
+
+def test_a_mask_that_does_not_fit_is_refused() -> None:
+    wrong = Hand(Table(torch.ones(5, 6, dtype=torch.bool)))
+    with editing(wrong), pytest.raises(ShapeError, match="does not broadcast"):
+        regard.attend(*qkv())
+    assert editors() == ()
+
+
+def test_gradients_pass_through_the_edit() -> None:
+    given = qkv(grad=True)
+    with editing(Hand(factor=2.0)):
+        doubled = regard.attend(*given).output
+    outputs = doubled, 2 * regard.attend(*given).output
+    torch.testing.assert_close(*(torch.autograd.grad(x.sum(), given) for x in outputs))
+
+
+def test_replay_parts_and_other_threads_are_not_edited() -> None:
+    hand, given, outputs = Hand(regard.Window(5), 2.0), qkv(), []
+    whole = regard.attend(*given).output
+    with editing(hand):
+        regard.replay(*given[:2]).entropy()
+        regard.attend_partial(*given)
+        thread = threading.Thread(target=lambda: outputs.append(regard.attend(*given).output))
+        thread.start()
+        thread.join()
+    assert hand.masks == [] and torch.equal(outputs[0], whole)
+
+
+def test_compiled_code_neither_keeps_nor_skips_an_edit() -> None:
+    def run(x: Tensor) -> Tensor:
+        return regard.attend(x, x, x, mask=CAUSAL).output
+
+    torch._dynamo.reset()
+    q, compiled = qkv()[0], torch.compile(run, backend="eager")
+    whole = compiled(q)
+    with editing(Hand(factor=2.0)):
+        try:  # refused, or, by torch 2.15, computed with the edit
+            torch.testing.assert_close(compiled(q), run(q))
+        except UnavailableError as error:
+            assert "torch.compile" in str(error)
+    assert torch.equal(compiled(q), whole)
+
+
+# ── the output alone ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Torch's own function in place of its operator, with its own backward; counts its calls."""
+    calls: list[int] = []
+
+    def alone(self: library.Library, call: Call) -> Callable[..., Tensor]:
+        run = library.by_torch(call)
+        return lambda q, k, v: calls.append(q.shape[-2]) or run(q, k, v)
+
+    monkeypatch.setattr(library.Library, "alone", alone)
+    plan.KEPT.clear()
+    yield calls
+    plan.KEPT.clear()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"scale": 0.3}, {"mask": CAUSAL}, {"mask": regard.Window(2)}, {"softcap": 2.0},
+     {"bias": torch.ones(6, 6)}, {"sink": torch.zeros(4)}],
+    ids=str,
+)  # fmt: skip
+def test_the_output_alone_has_the_bits_of_attend(options: dict[str, Any]) -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        given = qkv(dtype=dtype)
+        right = regard.attend(*given, **options).output
+        for _ in range(3):  # first settled, then remembered
+            assert torch.equal(api.output_alone(*given, **options), right)
+        ear = Ear()
+        with listening(ear), editing(Hand(factor=2.0)):
+            edited = api.output_alone(*given, **options)
+        assert torch.equal(edited, right * 2) and torch.equal(ear.heard_of[0][1], edited)
+        assert api.output_alone(given[0] * torch.nan, *given[1:], **options).isnan().all()
+
+
+def bare(*given: Tensor) -> regard.Attention:
+    return api.attended(*given, None, None, None, None, None, 0.0, bare=True)
+
+
+def test_the_lse_comes_when_it_is_asked_for(like_a_gpu: list[int]) -> None:
+    q, k, v = qkv(3, 9)
+    right, a, released, changed = regard.attend(q, k, v), *(bare(q, k, v) for _ in range(3))
+    assert like_a_gpu == [3] * 3
+    torch.testing.assert_close(a.output, right.output)
+    torch.testing.assert_close(a.lse, right.lse)
+    torch.testing.assert_close(a.entropy(), right.entropy())
+    released.release()
+    torch.testing.assert_close(released.lse, right.lse)
+    k.mul_(2)
+    with pytest.raises(StaleError):
+        changed.lse  # noqa: B018
+
+
+def test_an_lse_that_comes_late_has_its_gradient(like_a_gpu: list[int]) -> None:
+    given = qkv(3, 9, grad=True)
+    right, a = regard.attend(*given, implementation="dense"), bare(*given)
+    with torch.no_grad():
+        a.lse  # noqa: B018  # asked where nothing is recorded, it keeps its graph
+    grads = [
+        torch.autograd.grad(one.lse.sin().sum() + one.output.sum(), given) for one in (a, right)
+    ]
+    torch.testing.assert_close(*grads)
+
+
+def test_a_layer_heard_through_torchs_function_is_heard_once(like_a_gpu: list[int]) -> None:
+    """The recorder hears of it by `attend`; its own call of torch's function is not another."""
+    model, ids = tiny("llama", attn_implementation="sdpa"), tokens(6, 1)
+    with torch.no_grad():
+        plain = model(ids).logits
+        with regard.record(model) as rec:
+            logits = model(ids).logits
+        with switch.using(model):
+            unheard_of = model(ids).logits
+    assert torch.equal(logits, plain) and torch.equal(unheard_of, plain)
+    assert rec.recording.stacks == {"": (model.config.num_hidden_layers, 4)}
+    assert len(like_a_gpu) == 2 * model.config.num_hidden_layers

@@ -1,23 +1,26 @@
-"""The attention function against its definition, keyword by keyword."""
+"""The attention function against its definition, keyword by keyword: who sees whom, what is added,
+what a row without a key gets, what is handed out and held."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, SplinterConfig
+from torch.testing import assert_close
+from transformers import LlamaConfig, SplinterConfig, masking_utils
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.splinter import modeling_splinter  # noqa: F401
 
 import regard
 from huggingface.cells import causal_mask
-from installed import is_at_least
-from regard.engine import api
-from regard.errors import ShapeError, StaleError, UnavailableError
-from regard.huggingface import regard_attention, regard_mask
+from huggingface.zoo import FAMILIES, inputs_of, model_of
+from installed import is_at_least, needs
+from regard.errors import DTypeError, InputError, ShapeError, StaleError, UnavailableError
+from regard.huggingface import regard_attention, regard_mask, using
 from regard.huggingface.reference import standing_for
 
 B, HQ, HKV, L, D, DV = 2, 4, 2, 6, 8, 5
@@ -26,19 +29,25 @@ B, HQ, HKV, L, D, DV = 2, 4, 2, 6, 8, 5
 class Layer(nn.Module):
     """What is passed as the module; it says nothing of causality unless told."""
 
+    def __init__(self, config: Any = None, is_causal: bool | None = None) -> None:
+        super().__init__()
+        if config is not None:
+            self.config = config
+        if is_causal is not None:
+            self.is_causal = is_causal
 
-def configured(kind: type[Layer] = Layer) -> Any:
+
+def of_llama() -> Layer:
     """A layer of a family that knows eager and sdpa."""
-    layer: Any = kind()
-    layer.config = LlamaConfig()
-    return layer
+    return Layer(LlamaConfig())
 
 
-def tensors(queries: int = L, keys: int = L, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
+def tensors(queries: int = L, keys: int = L) -> tuple[Tensor, Tensor, Tensor]:
     """query, key and value of grouped heads, in single precision."""
     dice = torch.Generator().manual_seed(queries + keys)
     shapes = ((B, HQ, queries, D), (B, HKV, keys, D), (B, HKV, keys, DV))
-    return tuple(torch.randn(*s, generator=dice).to(**options) for s in shapes)  # type: ignore
+    query, key, value = (torch.randn(*shape, generator=dice) for shape in shapes)
+    return query, key, value
 
 
 def definition(
@@ -59,113 +68,254 @@ def definition(
     if sink is not None:
         extra = sink.double().view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
         scores = torch.cat([scores, extra], -1)
-    weights = scores.softmax(-1)[..., : k.shape[2]]
+    weights = scores.softmax(-1)[..., : k.shape[2]].nan_to_num(0)
     return (weights @ v).transpose(1, 2), weights
 
 
-CAUSAL = torch.ones(L, L).tril().bool()
-EVERY = torch.ones(L, L, dtype=torch.bool)
-
-
-def check(found: tuple[Tensor, Any], wanted: tuple[Tensor, Tensor]) -> None:
-    """Output and weights, and how they lie in memory."""
-    output, attention = found
+def check(output: Tensor, attention: Any, wanted: tuple[Tensor, Tensor]) -> None:
+    """Output and weights, and how they lie in memory; keys that nobody sees need not be there."""
     assert output.is_contiguous() and output.shape == wanted[0].shape
-    torch.testing.assert_close(output.double(), wanted[0], rtol=0, atol=2e-6)
-    torch.testing.assert_close(attention.dense().double(), wanted[1], rtol=0, atol=2e-6)
+    assert_close(output.double(), wanted[0], rtol=0, atol=2e-6)
+    reach = attention.shape[-1]
+    assert_close(attention.dense().double(), wanted[1][..., :reach], rtol=0, atol=2e-6)
+    assert not wanted[1][..., reach:].any()
 
 
-def test_the_module_decides_on_causality_and_the_keyword_over_it() -> None:
-    qkv, layer = tensors(), Layer()
-    check(regard_attention(layer, *qkv, None), definition(qkv, CAUSAL))
-    layer.is_causal = False
-    check(regard_attention(layer, *qkv, None), definition(qkv, EVERY))
-    check(regard_attention(layer, *qkv, None, is_causal=True), definition(qkv, CAUSAL))
-    layer.is_causal = True
-    check(regard_attention(layer, *qkv, None, is_causal=False), definition(qkv, EVERY))
+# ── who sees whom ────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_query_sees_every_key() -> None:
-    qkv = tensors(queries=1)
-    check(regard_attention(Layer(), *qkv, None), definition(qkv, EVERY[:1]))
+def lower(queries: int = L, keys: int = L, last: int = 0) -> Tensor:
+    """True on and below a diagonal."""
+    return torch.ones(queries, keys).tril(last).bool()
 
 
-def test_keys_behind_the_queries_of_an_empty_static_cache_do_not_count() -> None:
-    query, key, value = tensors(keys=L + 4)
-    key[:, :, L:], value[:, :, L:] = torch.nan, torch.nan  # nobody wrote there
-    wanted = definition((query, key[:, :, :L], value[:, :, :L]), CAUSAL)
-    check(regard_attention(Layer(), query, key, value, None), wanted)
-    mask = regard_mask(B, L, L + 4)
-    check(regard_attention(Layer(), query, key, value, mask), wanted)
+EVERY, CAUSAL = torch.ones(L, L, dtype=torch.bool), lower()
+NEAR = CAUSAL & ~lower(last=-2)  # oneself and the one before
+BOTH_WAYS = masking_utils.bidirectional_mask_function
+IDS = torch.tensor([0, 0, 0, 1, 1, 2])
+SAME = IDS[:, None] == IDS
+STARTS = torch.tensor([0, 3, 5, 6, 9, 11, 12], dtype=torch.int32)  # of both entries, flattened
+PLACES = torch.tensor([[0, 1, 2, 0, 1, 0]])
+CHOSEN = torch.tensor([[[0, 3], [1, 1]]]).repeat(B, 3, 1)
+ROW = torch.tensor([[1, 1, 0, 1, 1, 1], [1] * 6]).bool()
+
+
+def chosen(keys: int = L) -> Tensor:
+    return torch.zeros(B, L, keys).scatter(-1, CHOSEN, 1).bool()[:, None]
+
+
+# what is given beside query, key and value → who may see whom
+Given = tuple[dict[str, Any], Tensor]
+SEEN: dict[str, Given] = {
+    "nothing: causal": ({}, CAUSAL),
+    "not causal": ({"module": Layer(is_causal=False)}, EVERY),
+    "the keyword wins": ({"module": Layer(is_causal=False), "is_causal": True}, CAUSAL),
+    "and the other way": ({"module": Layer(is_causal=True), "is_causal": False}, EVERY),
+    "eager is never causal": ({"module": Layer(SplinterConfig())}, EVERY),
+    "one query sees every key": ({"queries": 1}, EVERY[:1]),
+    "a static cache is empty": ({"keys": 9}, lower(6, 9)),
+    "a window counts oneself": ({"sliding_window": 2}, NEAR),
+    "both ways": ({"sliding_window": 2, "is_causal": False}, lower(last=1) & ~lower(last=-2)),
+    "one that reaches all": ({"sliding_window": 6}, CAUSAL),
+    "of a single query": ({"queries": 1, "sliding_window": 2}, EVERY[:1] & ~lower(1, L, 3)),
+    "a window of 0 is none": ({"sliding_window": 0}, CAUSAL),
+    "nor here": ({"sliding_window": 0, "is_causal": False}, EVERY),
+    "a mask has the last word": ({"mask": EVERY[None, None], "sliding_window": 2}, EVERY),
+    "a descriptor too": ({"mask": regard_mask(B, L, L), "is_causal": False}, CAUSAL),
+    "one row for every query": (
+        {"mask": regard_mask(B, 1, L, mask_function=BOTH_WAYS, attention_mask=ROW)},
+        ROW[:, None, None].expand(B, 1, L, L),
+    ),
+    "unwritten slots": ({"keys": 9, "mask": regard_mask(B, L, 9)}, lower(6, 9)),
+    "packed": ({"cu_seq_lens_q": STARTS, "cu_seq_lens_k": STARTS, "is_causal": False}, SAME),
+    "packed and causal": ({"cu_seq_lens_q": STARTS}, SAME & CAUSAL),
+    "packed over the batch": (
+        {"cu_seq_lens_q": torch.tensor([0, 4, 9, 12]), "is_causal": False},
+        torch.stack([torch.block_diag(torch.ones(n, n), torch.ones(6 - n, 6 - n)).bool()
+                     for n in (4, 3)])[:, None],
+    ),
+    "packed with other keys": (
+        {"cu_seq_lens_q": STARTS, "cu_seq_lens_k": torch.tensor([0, 1, 4, 5, 6, 9, 10]), "keys": 5,
+         "is_causal": False},
+        IDS[:, None] == torch.tensor([0, 1, 1, 1, 2]),
+    ),
+    "packing and a mask": (
+        {"mask": regard_mask(B, L, L), "cu_seq_lens_q": STARTS}, SAME & CAUSAL,
+    ),
+    "chosen keys": ({"indices": CHOSEN, "is_causal": False}, chosen()),
+    "slots chosen before they are written": (
+        {"indices": CHOSEN, "mask": regard_mask(B, L, L)}, chosen() & CAUSAL,
+    ),
+    "positions start again": ({"position_ids": PLACES}, SAME & CAUSAL),
+    "both ways too": ({"position_ids": PLACES, "is_causal": False}, SAME),
+    "in a window": ({"position_ids": PLACES, "sliding_window": 2}, SAME & NEAR),
+    "in one entry": (
+        {"position_ids": torch.stack([torch.arange(6), PLACES[0]])},
+        torch.stack([CAUSAL, SAME & CAUSAL])[:, None],
+    ),
+    "positions of one sequence": ({"position_ids": torch.arange(6)[None] + 7}, CAUSAL),
+    "positions of other tokens": ({"position_ids": torch.arange(5)[None]}, CAUSAL),
+    "positions of three kinds": ({"position_ids": torch.zeros(3, 1, 6).long()}, CAUSAL),
+    "rows of an image": (
+        {"position_ids": torch.tensor([[0, 1, 2, 8, 9, 10]]), "is_causal": False}, EVERY,
+    ),
+    "a mask knows better": ({"mask": EVERY[None, None], "position_ids": PLACES}, EVERY),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_who_sees_whom(name: str) -> None:
+    given, allowed = SEEN[name]
+    given = dict(given)
+    qkv = tensors(given.pop("queries", L), given.pop("keys", L))
+    module, mask = given.pop("module", Layer()), given.pop("mask", None)
+    output, attention = regard_attention(module, *qkv, mask, **given)
+    check(output, attention, definition(qkv, allowed))
+    assert attention is not None and torch.equal(
+        attention.dense() > 0, allowed.expand(B, HQ, -1, -1)[..., : attention.shape[-1]]
+    )
+
+
+@pytest.mark.parametrize("keys", [5, 12])
+def test_one_token_after_a_compressed_cache_sees_what_is_left(keys: int) -> None:
+    """Masks are made for the first layer; a press may leave other layers more keys, or fewer."""
+    for offset, queries in ((8, 1), (7, 2)):
+        mask = regard_mask(B, queries, 9, q_offset=offset)
+        padded = regard_mask(B, 1, 9, q_offset=8, attention_mask=torch.arange(9).expand(B, 9) > 1)
+        if queries == 1:
+            output, a = regard_attention(Layer(), *tensors(1, keys), mask)
+            check(output, a, definition(tensors(1, keys), torch.ones(1, keys).bool()))
+        for wrong, count in ((mask, 2), (padded, 1)):
+            with pytest.raises(UnavailableError, match="the mask speaks of"):
+                regard_attention(Layer(), *tensors(count, keys), wrong)
+
+
+# ── numbers ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_keyword_has_its_effect() -> None:
     qkv, dice = tensors(), torch.Generator().manual_seed(9)
-    sink = torch.randn(HQ, generator=dice)
-    bias = torch.randn(1, HQ, L, L, generator=dice)
-    found = regard_attention(
-        Layer(), *qkv, None, scaling=0.7, softcap=1.5, s_aux=sink, position_bias=bias
+    sink, bias = torch.randn(HQ, generator=dice), torch.randn(1, HQ, L, 9, generator=dice)
+    output, a = regard_attention(
+        Layer(), *qkv, None, scaling=0.7, softcap=1.5, s_aux=sink, position_bias=bias[..., :L]
     )
-    check(found, definition(qkv, CAUSAL, scale=0.7, cap=1.5, bias=bias, sink=sink))
-    assert isinstance(found[1], regard.Attention)
-    torch.testing.assert_close(
-        found[1].sink_mass() + found[1].dense().sum(-1), torch.ones(B, HQ, L)
+    assert isinstance(a, regard.Attention)
+    check(output, a, definition(qkv, CAUSAL, 0.7, 1.5, bias[..., :L], sink))
+    assert_close(a.sink_mass() + a.dense().sum(-1), torch.ones(B, HQ, L))
+    # a bias ends with the keys that count, and joins numbers that are added
+    longer = tensors(keys=9)
+    check(
+        *regard_attention(Layer(), *longer, None, position_bias=bias),
+        definition(longer, lower(6, 9), bias=bias),
+    )
+    added = torch.zeros(B, 1, L, 9)
+    added[..., 7:] = torch.finfo(torch.float32).min
+    check(
+        *regard_attention(Layer(), *longer, added, position_bias=bias),
+        definition(longer, added == 0, bias=bias),
     )
 
 
-def test_a_window_counts_oneself() -> None:
-    qkv = tensors()
-    wanted = definition(qkv, CAUSAL & ~torch.ones(L, L).tril(-3).bool())
-    check(regard_attention(Layer(), *qkv, None, sliding_window=3), wanted)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_numbers_are_added_and_the_most_negative_forbid(dtype: torch.dtype) -> None:
+    qkv, low = tensors(), torch.finfo(dtype).min
+    given = torch.tensor([0.0, -2.5, low, -torch.inf, low * 0.75, -1e4], dtype=dtype)
+    _, a = regard_attention(Layer(), *qkv, given.expand(B, 1, L, L))
+    assert a is not None
+    hidden = torch.tensor([0, 0, 1, 1, 1, 0]).bool()
+    assert torch.equal(a.scores[...] == -torch.inf, hidden.expand(B, HQ, L, L))
+    plain = regard_attention(Layer(), *qkv, EVERY[None, None])[1]
+    assert plain is not None
+    assert_close((a.scores[...] - plain.scores[...])[..., [0, 1]], given[[0, 1]].float().expand(
+        B, HQ, L, 2), rtol=0, atol=1e-5)  # fmt: skip
 
 
 def test_masks_of_users_are_booleans_or_numbers() -> None:
     qkv, dice = tensors(), torch.Generator().manual_seed(3)
     allowed = (torch.rand(B, 1, L, L, generator=dice) < 0.5) | torch.eye(L).bool()
-    check(regard_attention(Layer(), *qkv, allowed), definition(qkv, allowed))
+    check(*regard_attention(Layer(), *qkv, allowed), definition(qkv, allowed))
     for low in (torch.finfo(torch.float32).min, -torch.inf):
         numbers = torch.zeros(B, 1, L, L).masked_fill(~allowed, low)
-        check(regard_attention(Layer(), *qkv, numbers), definition(qkv, allowed))
+        check(*regard_attention(Layer(), *qkv, numbers), definition(qkv, allowed))
     slopes = torch.randn(B, HQ, L, L, generator=dice)
-    check(regard_attention(Layer(), *qkv, slopes), definition(qkv, EVERY, bias=slopes))
+    check(*regard_attention(Layer(), *qkv, slopes), definition(qkv, EVERY, bias=slopes))
+    layer = of_llama()
+    with standing_for(layer.config, "eager"):  # which adds booleans too
+        found = regard_attention(layer, *qkv, allowed)
+    check(*found, definition(qkv, EVERY, bias=allowed.float()))
+
+
+def test_dropout_makes_the_output_and_not_the_statistics() -> None:
+    qkv = tensors()
+    output, a = regard_attention(Layer(), *qkv, None, dropout=0.5)
+    wanted = definition(qkv, CAUSAL)
+    assert a is not None
+    assert_close(a.dense().double(), wanted[1], rtol=0, atol=2e-6)
+    assert (output.double() - wanted[0]).abs().max() > 0.1
+
+
+def test_gradients_are_those_of_the_definition() -> None:
+    leaves = [t.requires_grad_() for t in (*tensors(), torch.randn(HQ), torch.randn(1, HQ, L, L))]
+    q, k, v, sink, bias = leaves
+    output, _ = regard_attention(Layer(), q, k, v, None, s_aux=sink, position_bias=bias)
+    right, _ = definition((q, k, v), CAUSAL, bias=bias, sink=sink)
+    grads = (torch.autograd.grad(x.square().sum(), leaves) for x in (output, right))
+    for mine, exact in zip(*grads, strict=True):
+        assert_close(mine, exact, rtol=0, atol=1e-5 * float(exact.abs().max()))
+
+
+# ── what the reference disagrees on ──────────────────────────────────────────────────────────
+
+LOW = torch.finfo(torch.float32).min
+
+
+def without_a_key(low: float = LOW) -> Tensor:
+    """Numbers that hide all keys from one row."""
+    mask = torch.zeros(B, 1, L, L)
+    mask[0, :, 2] = low
+    return mask
 
 
 def test_rows_that_see_no_key_are_the_references() -> None:
     """Booleans: 0, as in sdpa. Numbers that are added, or a position bias: even over all keys."""
-    qkv, low = tensors(), torch.finfo(torch.float32).min
-    allowed = EVERY.expand(B, 1, L, L).clone()
-    allowed[0, :, 2] = False
-    numbers = torch.zeros(B, 1, L, L).masked_fill(~allowed, low)
+    qkv, numbers, layer = tensors(), without_a_key(), of_llama()
     mixed = numbers.clone()
     mixed[0, :, 2, 1:] = -torch.inf
-    given: list[tuple[Tensor, Any]] = [(allowed, {}), (numbers, {}), (mixed, {})]
+    given: list[tuple[Tensor, Any]] = [(numbers == 0, {}), (numbers, {}), (mixed, {})]
     if is_at_least("transformers", "5.14"):  # before, no implementation of theirs had one
-        given += [(allowed, {"position_bias": torch.randn(1, HQ, L, L)})]
+        given += [(numbers == 0, {"position_bias": torch.randn(1, HQ, L, L)})]
     for mask, more in given:
         repeated = [t.repeat_interleave(HQ // t.shape[1], 1) for t in qkv]
         wanted, _ = sdpa_attention_forward(Layer(), *repeated, mask, **more)
-        layer = configured()
         with standing_for(layer.config, "sdpa"):
-            output, attention = regard_attention(layer, *qkv, mask, **more)
-        torch.testing.assert_close(output, wanted)
-        assert attention is not None and not attention.dense()[0, :, 2].any()
+            output, a = regard_attention(layer, *qkv, mask, **more)
+        assert_close(output, wanted)
+        assert a is not None and not a.dense()[0, :, 2].any()
         assert output[0, 1].any() and output[1, 2].any()
 
 
 def test_a_row_of_minus_infinity_is_nan_in_eager_and_nothing_in_sdpa() -> None:
-    mask = torch.zeros(B, 1, L, L)
-    mask[0, :, 2] = -torch.inf
-    layer = configured()
-    with standing_for(layer.config, "sdpa"):
-        output, _ = regard_attention(layer, *tensors(), mask)
-    assert not output[0, 2].any()
-    with standing_for(layer.config, "eager"):
-        output, _ = regard_attention(layer, *tensors(), mask)
-    assert output[0, 2].isnan().all() and output[1].isfinite().all()
+    layer, mask = of_llama(), without_a_key(-torch.inf)
+    for name, broken in (("sdpa", False), ("eager", True)):
+        with standing_for(layer.config, name):
+            output, _ = regard_attention(layer, *tensors(), mask)
+        assert bool(output[0, 2].isnan().all()) is broken and output[1].isfinite().all()
+        assert broken or not output[0, 2].any()
+
+
+def test_a_module_that_asks_for_sdpa_by_name_would_have_had_booleans() -> None:
+    class Choosing(Layer):
+        def forward(self) -> bool:
+            return bool(self.config._attn_implementation == "sdpa")
+
+    for layer, zero in ((Choosing(LlamaConfig()), True), (of_llama(), False)):
+        with standing_for(layer.config, "sdpa"):
+            output, _ = regard_attention(layer, *tensors(), without_a_key())
+        assert (not output[0, 2].any()) is zero
 
 
 def test_flash_attention_leaves_padding_out() -> None:
-    layer, padding = configured(), torch.ones(B, L, dtype=torch.bool)
+    layer, padding = of_llama(), torch.ones(B, L, dtype=torch.bool)
     padding[0, -1] = False
     mask = regard_mask(B, L, L, attention_mask=padding)
     for name, zero in (("flash_attention_2", True), ("sdpa", False), ("eager", False)):
@@ -174,58 +324,33 @@ def test_flash_attention_leaves_padding_out() -> None:
         assert (not output[0, -1].any()) is zero and output[0, -2].any() and output[1, -1].any()
 
 
-def test_without_a_mask_eager_attention_is_never_causal() -> None:
-    """Splinter says nothing of causality, and has eager attention alone."""
-    layer = Layer()
-    layer.config = SplinterConfig()  # type: ignore[assignment]
-    _, attention = regard_attention(layer, *tensors(), None)
-    assert attention is not None and attention.dense().all()
+def test_where_sdpa_would_get_no_mask_a_layer_that_is_not_causal_sees_everything() -> None:
+    """AIMv2 asks for a causal mask and says that it is not causal: on sdpa nothing is hidden
+    while there is no padding, on eager the mask counts; Moonshine says so of single calls."""
+    layer = Layer(LlamaConfig(), is_causal=False)
+    layer.config._attn_implementation = "regard"
+    for name, causal, everything in (
+        ("sdpa", False, True), ("eager", False, False), ("sdpa", True, False),
+    ):  # fmt: skip
+        layer.is_causal = causal
+        with standing_for(layer.config, name):
+            mask = causal_mask(layer.config, torch.zeros(B, L, 4))
+            _, a = regard_attention(layer, *tensors(), mask, is_causal=False)
+        assert a is not None and bool(a.dense().all()) is everything
 
 
-def test_attention_is_computed_by_attend_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-
-    def listening(*args: Any, **options: Any) -> Any:
-        calls.append(args[1].shape)
-        return attend(*args, **options)
-
-    attend = api.attend
-    monkeypatch.setattr(api, "attend", listening)
-    regard_attention(Layer(), *tensors(), None)
-    assert calls == [(B, HKV, L, D)]  # key heads are not repeated
+# ── what is handed out, and held ─────────────────────────────────────────────────────────────
 
 
-def test_dropout_makes_the_output_and_not_the_statistics() -> None:
-    qkv = tensors()
-    torch.manual_seed(0)
-    output, attention = regard_attention(Layer(), *qkv, None, dropout=0.5)
-    wanted = definition(qkv, CAUSAL)
-    assert attention is not None
-    torch.testing.assert_close(attention.dense().double(), wanted[1], rtol=0, atol=2e-6)
-    assert (output.double() - wanted[0]).abs().max() > 0.1
-
-
-def test_gradients_are_those_of_the_definition() -> None:
-    sink, bias = torch.randn(HQ), torch.randn(1, HQ, L, L)
-    leaves = [t.requires_grad_() for t in (*tensors(), sink, bias)]
-    q, k, v, sink, bias = leaves
-    output, _ = regard_attention(Layer(), q, k, v, None, s_aux=sink, position_bias=bias)
-    found = torch.autograd.grad(output.square().sum(), leaves)
-    output, _ = definition((q, k, v), CAUSAL, bias=bias, sink=sink)
-    wanted = torch.autograd.grad(output.square().sum(), leaves)
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-5 * float(other.abs().max()))
-
-
-def test_an_unmarked_key_is_not_copied_and_a_change_of_it_is_noticed() -> None:
+def test_key_heads_are_neither_repeated_nor_copied_and_a_change_is_noticed() -> None:
     query, key, value = tensors()
-    _, attention = regard_attention(Layer(), query, key, value, None)
-    assert attention is not None and attention._call.key.data_ptr() == key.data_ptr()
-    before = attention.dense()
+    _, a = regard_attention(Layer(), query, key, value, None)
+    assert a is not None
+    before, received = a.dense(), a.received(groups="sum")
+    assert before.isfinite().all() and received.shape == (B, HKV, L)
     key.zero_()
     with pytest.raises(StaleError):
-        attention.dense()
-    assert before.isfinite().all()
+        a.dense()
 
 
 @pytest.mark.parametrize("how", ["static cache", "inference mode"])
@@ -234,68 +359,72 @@ def test_keys_that_change_in_silence_are_copied(how: str) -> None:
         query, key, value = tensors()
         if how == "static cache":
             torch._dynamo.mark_static_address(key)
-        _, attention = regard_attention(Layer(), query, key, value, None)
-        assert attention is not None
+        _, a = regard_attention(Layer(), query, key, value, None)
+        assert a is not None
         before = definition((query, key, value), CAUSAL)[1]
         key.zero_()
-        torch.testing.assert_close(attention.dense().double(), before, rtol=0, atol=2e-6)
+        assert_close(a.dense().double(), before, rtol=0, atol=2e-6)
 
 
-def test_what_is_not_offered_says_so() -> None:
-    with pytest.raises(UnavailableError, match="continuous batching"):
-        regard_attention(Layer(), *tensors(), None, cache=object())
-    with pytest.raises(UnavailableError, match="block_indices"):
-        regard_attention(Layer(), *tensors(), None, block_indices=torch.zeros(1))
-    with pytest.raises(ShapeError, match="attention_mask"):
-        regard_attention(Layer(), *tensors(), torch.ones(B, L, dtype=torch.bool))
+@pytest.mark.parametrize("name", ["llama", "bert", "vit", "t5", "swin"])
+@torch.no_grad()
+def test_layers_hand_the_attention_out_only_when_asked(name: str) -> None:
+    """Some of these pass `output_attentions` down to their layers and some do not. One that is
+    called by hand is taken to want it."""
+    needs("transformers", "5.2", "models list the outputs they collect")
+    model, inputs = model_of(name), inputs_of(FAMILIES[name].kind)
+    handed: list[Any] = []
 
+    def note(module: nn.Module, args: Any, output: Any) -> None:
+        handed.extend(o for o in output if isinstance(o, regard.Attention))
 
-def test_where_sdpa_would_get_no_mask_a_layer_that_is_not_causal_sees_everything() -> None:
-    """AIMv2 asks for a causal mask and says that it is not causal: on sdpa nothing is hidden
-    while there is no padding, on eager the mask counts."""
-    layer = configured()
-    layer.is_causal = False  # type: ignore[assignment]
-    layer.config._attn_implementation = "regard"
-    states = torch.zeros(B, L, 4)
-    for name, everything in (("sdpa", True), ("eager", False)):
-        with standing_for(layer.config, name):
-            mask = causal_mask(layer.config, states)
-            _, attention = regard_attention(layer, *tensors(), mask, is_causal=False)
-        assert attention is not None and bool(attention.dense().all()) is everything
-    layer.is_causal = True  # type: ignore[assignment]
-    with standing_for(layer.config, "sdpa"):  # Moonshine says so, less where it gets a mask
-        mask = causal_mask(layer.config, states)
-        _, attention = regard_attention(layer, *tensors(), mask, is_causal=False)
-    assert attention is not None and not attention.dense().all()
-
-
-def test_a_module_that_asks_for_sdpa_by_name_would_have_had_booleans() -> None:
-    class Choosing(Layer):
-        def forward(self) -> bool:
-            return bool(self.config._attn_implementation == "sdpa")  # type: ignore[union-attr]
-
-    mask = torch.zeros(B, 1, L, L)
-    mask[0, :, 2] = torch.finfo(torch.float32).min
-    for layer, zero in ((configured(Choosing), True), (configured(), False)):
-        with standing_for(layer.config, "sdpa"):
-            output, _ = regard_attention(layer, *tensors(), mask)
-        assert (not output[0, 2].any()) is zero
+    with using(model) as modules:
+        hooks = [module.register_forward_hook(note) for module in modules.seen.values()]
+        model(**inputs)
+        model(**inputs, output_hidden_states=True)
+        assert not handed
+        model(**inputs, output_attentions=True)
+        assert len(handed) == len(modules.seen)
+    for hook in hooks:
+        hook.remove()
 
 
 def test_torchs_functions_are_given_the_matrix() -> None:
     """ESM stacks its layers' attention to predict contacts."""
-    a = regard_attention(Layer(), *tensors(), None)[1]
-    b = regard_attention(Layer(), *tensors(), None, is_causal=False)[1]
+    a, b = (regard_attention(Layer(), *tensors(), None, is_causal=c)[1] for c in (True, False))
     assert isinstance(a, regard.Attention) and isinstance(b, regard.Attention)
-    whole = [a.dense(), b.dense()]
-    assert torch.equal(torch.stack([a, b]), torch.stack(whole))  # type: ignore[list-item]
-    assert torch.equal(torch.cat((a, b), dim=1), torch.cat(whole, dim=1))  # type: ignore[arg-type]
-    assert torch.equal(torch.ones(L, L) * a, whole[0])
-    x = torch.randn(B, HQ, L, 3)
-    torch.testing.assert_close(a @ x, whole[0] @ x)
+    assert torch.equal(torch.stack([a, b]), torch.stack([a.dense(), b.dense()]))  # type: ignore
+    assert torch.equal(torch.ones(L, L) * a, a.dense())
 
 
-def test_a_rule_of_a_familys_own_eager_attention_is_refused(monkeypatch):
+# ── refused ──────────────────────────────────────────────────────────────────────────────────
+
+REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: {"cache": object()}, UnavailableError, "continuous batching"),
+    (lambda: {"block_indices": torch.zeros(1)}, UnavailableError, "block_indices"),
+    (
+        lambda: {"mask": torch.ones(B, L)}, ShapeError,
+        r"attention_mask has shape \(2, 6\); the layer has 6 queries and 6 keys",
+    ),
+    (lambda: {"mask": torch.ones(B, 1, L, L).long()}, DTypeError, "int64; give booleans"),
+    (lambda: {"mask": [[True]]}, DTypeError, "is a list"),
+    (
+        lambda: {"mask": regard_mask(B, L, 7)}, UnavailableError,
+        "6 queries and 7 keys, the layer has 6 and 6",
+    ),
+    (lambda: {"keys": 9, "cu_seq_lens_q": STARTS}, InputError, "6 queries and 9 keys.*leave out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "error", "said"), REFUSED)
+def test_what_is_not_offered_says_so(make: Any, error: type[Exception], said: str) -> None:
+    given = make()
+    qkv, mask = tensors(keys=given.pop("keys", L)), given.pop("mask", None)
+    with pytest.raises(error, match=said):
+        regard_attention(Layer(), *qkv, mask, **given)
+
+
+def test_a_rule_of_a_familys_own_eager_attention_is_refused(monkeypatch: Any) -> None:
     """What eager follows by a name that is not known here would be left out of the weights."""
 
     def eager_attention_forward(module, query, key, value, attention_mask, novelty=None, **kwargs):

@@ -1,9 +1,12 @@
-"""The mask function: what transformers asks for, as a descriptor that says the same."""
+"""The mask function: what transformers asks for, as a descriptor that says the same of every cell;
+masks of intervals wherever transformers made the function; a tensor where one computes with it."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,13 +18,68 @@ from transformers import BigBirdPegasusConfig, BloomConfig, LlamaConfig, masking
 from transformers.models.bigbird_pegasus import modeling_bigbird_pegasus  # noqa: F401
 from transformers.models.bloom import modeling_bloom  # noqa: F401
 
-from huggingface.cells import causal_mask, descriptor_cells, is_intervals, theirs
+from huggingface.cells import causal_mask, cells, descriptor_cells, is_intervals, theirs
+from installed import needs
 from regard.errors import UnavailableError
 from regard.huggingface import MaskDescriptor, regard_mask
-from regard.mask import Causal, Padding, Rule
+from regard.mask import Causal, Extent, Mask, Padding, Rule, Table, Window
+from regard.mask.base import Both, Either
 
-WINDOW = masking_utils.sliding_window_causal_mask_function(3)
-BOTH_WAYS = masking_utils.bidirectional_mask_function
+BATCH, POSITIONS = 2, 24
+PACKED = torch.tensor([[0] * 5 + [1] * 9 + [2] * 10, [0] * 20 + [1] * 4])
+BLOCKS = torch.full((BATCH, POSITIONS), -1)
+BLOCKS[0, 3:7], BLOCKS[0, 10:14], BLOCKS[1, 0:5], BLOCKS[1, 8:12] = 0, 1, 7, -4
+REAL = torch.ones(BATCH, POSITIONS, dtype=torch.bool)
+REAL[0, :6], REAL[1, 20:] = False, False
+CAUSAL, BOTH_WAYS = masking_utils.causal_mask_function, masking_utils.bidirectional_mask_function
+both, either = masking_utils.and_masks, masking_utils.or_masks
+window = masking_utils.sliding_window_causal_mask_function
+LLAMA = LlamaConfig(attn_implementation="regard")
+
+
+def even(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    """A user's function: keys at even distance, and in the second entry all."""
+    return ((q - k) % 2 == 0) | (b == 1)
+
+
+def first_head(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    """Nobody but head 0, the only one transformers asks about."""
+    return (h == 0) & (k <= q)
+
+
+def blocks() -> Any:
+    """Tokens of one picture see each other."""
+    needs("transformers", "5.9", "masking_utils.blockwise_overlay is there")
+    return masking_utils.blockwise_overlay(BLOCKS)
+
+
+def around() -> Any:
+    """Three tokens before and behind."""
+    needs("transformers", "5.1", "masking_utils.sliding_window_bidirectional_overlay is there")
+    return masking_utils.sliding_window_bidirectional_mask_function(3)
+
+
+KNOWN: dict[str, Callable[[], Any]] = {
+    "causal": lambda: CAUSAL,
+    "bidirectional": lambda: BOTH_WAYS,
+    "window": lambda: window(4),
+    "window of 1": lambda: window(1),
+    "window both ways": around,
+    "chunks": lambda: masking_utils.chunked_causal_mask_function(5, torch.tensor([6, 0])),
+    "packed": lambda: both(CAUSAL, masking_utils.packed_sequence_mask_function(PACKED)),
+    "blocks": lambda: either(CAUSAL, blocks()),
+    "window or blocks": lambda: either(window(4), blocks()),
+    "padding": lambda: both(CAUSAL, masking_utils.padding_mask_function(REAL)),
+    "moved": lambda: masking_utils.add_offsets_to_mask_function(CAUSAL, 3, 1),
+    "everything or": lambda: either(BOTH_WAYS, CAUSAL),
+}
+STRANGE: dict[str, Callable[[], Any]] = {
+    "even": lambda: even,
+    "first head": lambda: first_head,
+    "causal or even": lambda: either(CAUSAL, even),
+    "causal and even": lambda: both(CAUSAL, even),
+    "window of none": lambda: window(0),
+}
 
 
 def asked(batch: int, queries: int, keys: int, **more: Any) -> dict[str, Any]:
@@ -29,66 +87,168 @@ def asked(batch: int, queries: int, keys: int, **more: Any) -> dict[str, Any]:
     return {"batch_size": batch, "q_length": queries, "kv_length": keys} | more
 
 
+def made(function: Any, batch: int, queries: int, keys: int, **more: Any) -> MaskDescriptor:
+    descriptor = regard_mask(**asked(batch, queries, keys, mask_function=function, **more))
+    assert descriptor is not None
+    return descriptor
+
+
+def leaves(mask: Mask | None) -> list[Mask]:
+    """The masks a mask is made of."""
+    if isinstance(mask, Both | Either):
+        return leaves(mask.left) + leaves(mask.right)
+    return [] if mask is None else [mask]
+
+
+# ── every cell ───────────────────────────────────────────────────────────────────────────────
+
+
 @st.composite
-def decodings(draw: st.DrawFn) -> dict[str, Any]:
-    """Some tokens after a cache, which may be static, with padding anywhere."""
-    past, queries, spare = (draw(st.integers(*span)) for span in ((0, 6), (1, 5), (0, 4)))
-    real = draw(st.lists(st.booleans(), min_size=past + queries, max_size=past + queries))
-    function = draw(st.sampled_from([masking_utils.causal_mask_function, WINDOW]))
-    more: dict[str, Any] = {"q_offset": past, "mask_function": function}
+def stands(draw: st.DrawFn) -> dict[str, Any]:
+    """Queries and keys anywhere among the positions, also before and behind each other; slots of a
+    cache that are not written yet; padding anywhere."""
+    queries, keys = draw(st.integers(1, 9)), draw(st.integers(1, 12))
+    offsets = {
+        "q_offset": draw(st.integers(0, POSITIONS - 3 - queries)),
+        "kv_offset": draw(st.integers(0, POSITIONS - 3 - keys)),
+    }
     if draw(st.booleans()):
-        more["attention_mask"] = torch.tensor([real, [True] * len(real)])
-    return asked(2, queries, past + queries + spare, **more)
+        offsets["kv_offset"] = 0
+    if draw(st.booleans()):
+        real = draw(st.lists(st.booleans(), min_size=POSITIONS, max_size=POSITIONS))
+        offsets["attention_mask"] = torch.tensor([real, [True] * POSITIONS])
+    return asked(BATCH, queries, keys, **offsets)
 
 
-@settings(max_examples=120, deadline=None)
-@given(decodings())
-def test_a_descriptor_says_what_transformers_mask_says(these: dict[str, Any]) -> None:
-    size = (2, these["q_length"], these["kv_length"])
-    found, wanted = regard_mask(**these), theirs(**these)
-    assert found is not None
-    assert torch.equal(found.dense[:, 0], wanted)
-    assert torch.equal(descriptor_cells(found, *size), wanted)
-    past, last = these["q_offset"], these["q_offset"] + these["q_length"]
-    rows = these.get("attention_mask", torch.ones(2, last, dtype=torch.bool))[:, past:last]
-    assert rows.all() if found.counted is None else torch.equal(found.counted, rows)
+@pytest.mark.parametrize("name", KNOWN | STRANGE)
+@settings(max_examples=25)
+@given(at=stands())
+def test_a_descriptor_says_what_transformers_mask_says(name: str, at: dict[str, Any]) -> None:
+    at = at | {"mask_function": (KNOWN | STRANGE)[name]()}
+    size = at["q_length"], at["kv_length"]
+    descriptor, wanted = regard_mask(**at), theirs(**at)
+    assert descriptor is not None
+    assert torch.equal(descriptor.dense[:, 0], wanted)
+    assert torch.equal(descriptor_cells(descriptor, BATCH, *size), wanted)
+    if name in KNOWN:
+        assert not any(isinstance(leaf, Rule | Table) for leaf in leaves(descriptor.mask))
+    if name in KNOWN and "blocks" not in name and "attention_mask" not in at:
+        assert is_intervals(descriptor.mask, BATCH, size[0], descriptor.reach)
 
 
-def test_left_and_right_padding_are_intervals() -> None:
-    for real in ([0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]):
-        padding = torch.tensor([real, [1] * 6]).bool()
-        for function in (masking_utils.causal_mask_function, WINDOW, BOTH_WAYS):
-            found = regard_mask(**asked(2, 6, 6, mask_function=function, attention_mask=padding))
-            assert found is not None and is_intervals(found.mask, 2, 6, 6)
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_prefill_is_intervals(name: str) -> None:
+    """With padding on the left or on the right, too."""
+    assert is_intervals(made(KNOWN[name](), BATCH, 20, 20).mask, BATCH, 20, 20)
+    if name in ("causal", "window", "bidirectional"):
+        for first, last in ((3, 20), (0, 17)):
+            real = torch.ones(BATCH, 20, dtype=torch.bool)
+            real[0] = (torch.arange(20) >= first) & (torch.arange(20) < last)
+            mask = made(KNOWN[name](), BATCH, 20, 20, attention_mask=real).mask
+            assert is_intervals(mask, BATCH, 20, 20)
 
 
-def test_padding_that_hides_nothing_is_dropped() -> None:
-    found = regard_mask(**asked(2, 6, 6, attention_mask=torch.ones(2, 6, dtype=torch.bool)))
-    assert found is not None and found.mask == Causal()
+CASES: list[tuple[Any, dict[str, Any], Mask | None, int]] = [
+    (CAUSAL, asked(1, 5, 5), Causal("end"), 5),
+    (CAUSAL, asked(1, 3, 9, q_offset=6), Causal("end"), 9),
+    (CAUSAL, asked(1, 1, 7, q_offset=6), None, 7),  # what hides nothing is no mask
+    (window(4), asked(1, 5, 5), Both(Window(3, None), Causal()), 5),
+    (window(4), asked(1, 4, 4), Causal(), 4),
+    (window(4), asked(1, 1, 4, q_offset=9, kv_offset=6), None, 4),
+    (window(4), asked(1, 1, 5, q_offset=9, kv_offset=5), Window(3, None), 5),
+    (CAUSAL, asked(1, 5, 16), Causal("end"), 5),  # the rest of a static cache is not written
+    (CAUSAL, asked(1, 1, 16, q_offset=7), None, 8),
+    (CAUSAL, asked(2, 6, 6, attention_mask=torch.ones(2, 6).bool()), Causal(), 6),
+    (BOTH_WAYS, asked(1, 5, 16), None, 16),
+]
+
+
+@pytest.mark.parametrize(("function", "at", "mask", "reach"), CASES)
+def test_plain_cases_have_plain_names(function: Any, at: Any, mask: Any, reach: int) -> None:
+    descriptor = regard_mask(**at, mask_function=function)
+    assert descriptor is not None and (descriptor.mask, descriptor.reach) == (mask, reach)
+
+
+def test_strange_functions_stay_rules_asked_in_tiles() -> None:
+    mask = made(even, 2, 3, 5).mask
+    assert isinstance(mask, Rule)
+    assert isinstance(made(even, 2, 1, 5, q_offset=2).mask, Padding), "one row is asked at once"
+    assert made(either(CAUSAL, even), 1, 5, 16).reach == 16
+    assert made(both(even, CAUSAL), 1, 5, 16).reach == 5
+    whole = cells(mask, 2, 3, 5)
+    for entry in range(2):
+        i, j = torch.arange(3), torch.arange(5)
+        alone = mask.select((entry,)).allows(i, j, Extent(3, 5, (2,)))
+        assert torch.equal(alone[0], whole[entry])
+
+
+def test_a_function_that_cannot_broadcast_is_asked_cell_by_cell() -> None:
+    table = torch.rand(POSITIONS, POSITIONS, generator=torch.Generator().manual_seed(0)) < 0.5
+
+    def picky(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        assert q.ndim == k.ndim == 0
+        return table[q, k]
+
+    descriptor = made(picky, 2, 4, 6, q_offset=2, use_vmap=True)
+    assert torch.equal(descriptor_cells(descriptor, 2, 4, 6), table[2:6, :6].expand(2, 4, 6))
+
+
+def test_a_namesake_is_not_mistaken_for_transformers_own() -> None:
+    def sliding_window_overlay(sliding_window: int) -> Any:
+        def inner_mask(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+            return k > q + sliding_window
+
+        return inner_mask
+
+    assert isinstance(made(sliding_window_overlay(1), 1, 3, 5).mask, Rule)
+    changed = masking_utils.sliding_window_overlay(2)
+    changed.__qualname__ = "chunked_overlay.<locals>.inner_mask"  # holds what that one does not
+    assert isinstance(made(changed, 1, 3, 5).mask, Rule)
+
+
+# ── padding, and where None may stand ────────────────────────────────────────────────────────
+
+
+def test_queries_that_are_padding_are_noted_where_queries_and_keys_are_the_same() -> None:
+    """The word by which transformers tells self- from cross-attention is still there."""
+    padding = torch.tensor([[0, 0, 1, 1, 1], [1] * 5]).bool()
+    for function in (CAUSAL, window(3), either(CAUSAL, even)):
+        counted = made(function, 2, 2, 5, q_offset=1, attention_mask=padding).counted
+        assert counted is not None and torch.equal(counted, padding[:, 1:3])
+    for function in (BOTH_WAYS, even):  # by hand nothing says which it is
+        assert made(function, 2, 5, 5, attention_mask=padding).counted is None
+    states, padding = torch.zeros(1, 3, 4), torch.tensor([[1, 1, 0]])
+    make = masking_utils.create_bidirectional_mask
+    own, cross = make(LLAMA, states, padding), make(
+        LLAMA, states, padding, encoder_hidden_states=states
+    )  # fmt: skip
+    for descriptor in (own, cross):  # of keys alone, in either case
+        assert isinstance(descriptor.mask, Padding) and descriptor.mask.queries is None
+    assert own.counted.tolist() == [[True, True, False]] and cross.counted is None
+    # a learned prefix stands before the tokens, and positions do not count it
+    assert make(LLAMA, states, torch.tensor([[1, 0, 1, 1, 1]])).counted is None
 
 
 def test_nothing_to_hide_is_none_only_where_none_may_say_so() -> None:
     full = asked(2, 6, 6, mask_function=BOTH_WAYS)
     assert regard_mask(**full, allow_is_bidirectional_skip=True) is None
-    found = regard_mask(**full)
-    assert found is not None and found.mask is None
+    descriptor = regard_mask(**full)
+    assert descriptor is not None and descriptor.mask is None
     # for a causal layer None would mean: be causal
     assert regard_mask(**asked(2, 1, 6, q_offset=5, allow_is_causal_skip=True)) is not None
+    assert regard_mask(**asked(2, 6, 6, attention_mask=descriptor)) is descriptor
 
 
 def test_an_offset_that_is_changed_later_was_read_before() -> None:
     """Static caches count in a tensor, and count on before the attention is computed."""
     count = torch.tensor(4)
-    found = regard_mask(**asked(1, 3, 16, q_offset=count))
+    descriptor, wanted = made(CAUSAL, 1, 3, 16, q_offset=count), theirs(
+        **asked(1, 3, 16, q_offset=4, mask_function=CAUSAL)
+    )  # fmt: skip
     count.add_(3)
-    assert found is not None and found.reach == 7
-    assert torch.equal(descriptor_cells(found, 1, 3, 16), theirs(**asked(1, 3, 16, q_offset=4)))
-    assert torch.equal(found.dense[:, 0], theirs(**asked(1, 3, 16, q_offset=4)))
-
-
-def test_a_descriptor_is_handed_back() -> None:
-    found = regard_mask(**asked(1, 3, 3))
-    assert regard_mask(**asked(1, 3, 3, attention_mask=found)) is found
+    assert descriptor.reach == 7
+    assert torch.equal(descriptor_cells(descriptor, 1, 3, 16), wanted)
+    assert torch.equal(descriptor.dense[:, 0], wanted)
 
 
 def test_short_padding_says_nothing_of_later_keys() -> None:
@@ -96,31 +256,6 @@ def test_short_padding_says_nothing_of_later_keys() -> None:
     padding = torch.tensor([[False, True, True, True]])
     these = asked(1, 4, 9, mask_function=BOTH_WAYS, attention_mask=padding)
     assert torch.equal(descriptor_cells(regard_mask(**these), 1, 4, 9), theirs(**these))
-
-
-def test_queries_of_cross_attention_are_not_padding() -> None:
-    """The word by which transformers tells the two apart is still there."""
-    config = LlamaConfig(attn_implementation="regard")
-    states, padding = torch.zeros(1, 3, 4), torch.tensor([[1, 1, 0]])
-    make = masking_utils.create_bidirectional_mask
-    own = make(config, states, padding)
-    cross = make(config, states, padding, encoder_hidden_states=states)
-    assert isinstance(own, MaskDescriptor) and isinstance(cross, MaskDescriptor)
-    for found in (own, cross):  # of keys alone, in either case
-        assert isinstance(found.mask, Padding) and found.mask.queries is None
-    assert own.counted is not None and own.counted.tolist() == [[True, True, False]]
-    assert cross.counted is None
-    by_hand = asked(1, 3, 3, mask_function=BOTH_WAYS, attention_mask=padding.bool())
-    assert regard_mask(**by_hand).counted is None  # nothing says which it is
-
-
-def test_queries_elsewhere_than_at_the_end_of_the_keys_are_not_padding() -> None:
-    """A learned prefix stands before the tokens, and positions do not count it."""
-    config = LlamaConfig(attn_implementation="regard")
-    found = masking_utils.create_bidirectional_mask(
-        config, torch.zeros(1, 3, 4), torch.tensor([[1, 0, 1, 1, 1]])
-    )
-    assert found.counted is None
 
 
 def test_the_first_forward_of_a_process_is_like_the_later_ones() -> None:
@@ -139,53 +274,89 @@ for _ in range(2):
     assert first == later == "tensor([[ True,  True, False]])"
 
 
-def test_a_window_of_none_shows_nothing() -> None:
-    none = masking_utils.sliding_window_causal_mask_function(0)
-    these = asked(1, 4, 4, mask_function=none)
-    assert not descriptor_cells(regard_mask(**these), 1, 4, 4).any()
+# ── by transformers' own makers ──────────────────────────────────────────────────────────────
 
 
 def test_a_mask_that_is_added_to_scores_is_eagers() -> None:
     """BigBird-Pegasus has eager attention alone, and adds its mask in an encoder of its own."""
     config = BigBirdPegasusConfig(attn_implementation="regard")
     states, padding = torch.zeros(1, 3, 4, dtype=torch.float64), torch.tensor([[1, 1, 0]])
-    found = causal_mask(config, states, padding)
+    mask = causal_mask(config, states, padding)
     low = torch.finfo(torch.float64).min
-    assert found.dtype == torch.float64 and found.is_floating_point()
-    assert (torch.ones(1, 1, 3, 3) + found)[0, 0].tolist() == [
+    assert mask.dtype == torch.float64 and mask.is_floating_point()
+    assert (torch.ones(1, 1, 3, 3) + mask)[0, 0].tolist() == [
         [1, low, low], [1, 1, low], [1, 1, low],
     ]  # fmt: skip
 
 
 def test_a_users_function_is_combined_with_the_causal_one() -> None:
-    config = LlamaConfig(attn_implementation="regard")
     tokens = torch.tensor([[0, 0, 1, 1, 0]])
 
     def same_kind(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (tokens[b, q] == 1) & (tokens[b, k] == 1)
 
-    found = causal_mask(config, torch.zeros(1, 5, 4), or_mask_function=same_kind)
+    mask = causal_mask(LLAMA, torch.zeros(1, 5, 4), or_mask_function=same_kind)
     wanted = torch.ones(5, 5).tril().bool()
     wanted[2, 3] = True
-    assert torch.equal(descriptor_cells(found, 1, 5, 5)[0], wanted)
-    assert isinstance(found.mask.right, Rule)
+    assert torch.equal(descriptor_cells(mask, 1, 5, 5)[0], wanted)
+    assert isinstance(mask.mask.right, Rule)
 
 
 @pytest.mark.parametrize("kind", ["causal", "sliding_window_causal", "chunked_causal"])
 def test_packed_sequences_are_found_by_their_positions(kind: str) -> None:
-    places = torch.tensor([[*range(3), *range(7), *range(2)]])
-    made = []
-    for implementation in ("regard", "sdpa"):
-        config = LlamaConfig(attn_implementation=implementation)
+    places, make = torch.tensor([[*range(3), *range(7), *range(2)]]), f"create_{kind}_mask"
+    masks = []
+    for name in ("regard", "sdpa"):
+        config = LlamaConfig(attn_implementation=name)
         config.sliding_window = config.attention_chunk_size = 3
-        make = getattr(masking_utils, f"create_{kind}_mask")
-        made.append(causal_mask(config, torch.zeros(1, 12, 4), make=make, position_ids=places))
-    found, wanted = made
-    assert torch.equal(descriptor_cells(found, 1, 12, 12)[0], wanted[0, 0])
-    assert "Rule" not in str(found.mask)
-    assert kind == "chunked_causal" or is_intervals(found.mask, 1, 12, 12)
+        masks.append(causal_mask(config, torch.zeros(1, 12, 4), make=getattr(
+            masking_utils, make), position_ids=places))  # fmt: skip
+    assert torch.equal(descriptor_cells(masks[0], 1, 12, 12)[0], masks[1][0, 0])
+    assert "Rule" not in str(masks[0].mask)
+    assert kind == "chunked_causal" or is_intervals(masks[0].mask, 1, 12, 12)
 
 
 def test_a_family_that_would_not_call_the_attention_function_is_told_so() -> None:
     with pytest.raises(UnavailableError, match="bloom does not dispatch"):
         regard_mask(**asked(1, 3, 3, config=BloomConfig()))
+
+
+# ── where a tensor is expected ───────────────────────────────────────────────────────────────
+
+DENSE = torch.ones(3, 3).tril().bool().expand(2, 1, 3, 3)
+
+
+def test_who_computes_with_it_gets_the_tensor_built_once() -> None:
+    built: list[int] = []
+    cpu = torch.device("cpu")
+    mask = MaskDescriptor(Causal(), (2, 1, 3, 3), cpu, lambda: built.append(1) or DENSE)
+    # what models do with a mask
+    assert mask.contiguous() is mask.clone() is mask.to(torch.float32) is mask.to("cpu") is mask
+    assert mask.to(device=cpu, dtype=torch.bool) is mask and "Causal" in repr(mask)
+    assert mask.ndim == mask.dim() == 4 and mask.reach == mask.size(-1) == 3
+    assert mask.shape == mask.size() == (2, 1, 3, 3) == copy.copy(mask).shape
+    assert mask.dtype == torch.bool and not mask.is_floating_point() and mask.device == cpu
+    with pytest.raises(AttributeError, match="has no 'colour'"):
+        mask.colour  # noqa: B018
+    assert not hasattr(mask, "_private") and not hasattr(mask, "__len__")
+    assert not built
+    other = torch.eye(3).bool()
+    for use in (
+        lambda m: m[:, 0, 1], lambda m: m & other, lambda m: other & m, lambda m: m | other,
+        lambda m: ~m, lambda m: m == 0, lambda m: m != other, lambda m: m + 1.0, lambda m: 2 * m,
+        lambda m: m > 0, lambda m: m.masked_fill(other, False), lambda m: torch.where(m, 1.0, 0.0),
+        lambda m: torch.cat([m, m], dim=-1), lambda m: torch.stack(tensors=[m])[0],
+    ):  # fmt: skip
+        assert torch.equal(use(mask), use(DENSE))
+    assert built == [1] and len({mask, mask}) == 1
+
+
+def test_it_moves_with_its_arrays() -> None:
+    keys = torch.ones(2, 3, dtype=torch.bool)
+    mask = MaskDescriptor(Padding(keys), (2, 1, 3, 3), torch.device("cpu"), lambda: DENSE, 2)
+    moved = mask.to("meta")
+    assert moved is not mask and moved.device.type == moved.dense.device.type == "meta"
+    assert [array.device.type for array in moved.mask.arrays()] == ["meta"]
+    assert moved.shape == mask.shape and moved.reach == 2
+    plain = MaskDescriptor(None, (2, 1, 3, 3), torch.device("cpu"), lambda: DENSE)
+    assert plain.to(device="meta").mask is None
