@@ -1,4 +1,5 @@
-"""Sinks, from the mass that keys received and from the rows whose heaviest keys are listed."""
+"""Sinks: from the mass that keys received, however coarse its bins are, and from the rows whose
+heaviest keys are listed."""
 
 from __future__ import annotations
 
@@ -12,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 import regard
 from regard import study
-from regard.recording import Recording
-from regard.recording.layer import Held
+from regard.recording import Memory, Recording
 from regard.recording.sinks import (
     MOST_HEAVY,
     SINK,
@@ -32,6 +32,9 @@ from support.recordings.planted import causal, record_planted, text
 
 N = 200
 SEEN = N - np.arange(N)
+SHARES: list[list[tuple[int, float]]] = [
+    [], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)], [(5, 0.4), (6, 0.5)], [(0, 1)],
+]  # fmt: skip
 
 
 def parked(*shares: tuple[int, float]) -> np.ndarray:
@@ -43,45 +46,8 @@ def parked(*shares: tuple[int, float]) -> np.ndarray:
     return weights
 
 
-def listed(weights: np.ndarray, every: int = 1, k: int = 8) -> Tops:
-    rows = np.arange(0, N, every)
-    keys = np.argsort(-weights[rows], axis=1, kind="stable")[:, :k]
-    return Tops(rows, keys, np.take_along_axis(weights[rows], keys, 1))
-
-
 def columns(weights: np.ndarray) -> Any:
     return find_sinks(weights.sum(0), SEEN, N, count=N)
-
-
-@pytest.mark.parametrize("shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)]])
-def test_both_ways_find_the_same_keys(shares: list[tuple[int, float]]) -> None:
-    weights = parked(*shares)
-    reach = VisibleSpans(np.arange(N), np.zeros(N, np.int64), np.arange(1, N + 1))
-    for found in (columns(weights), sinks_from_lists(listed(weights), reach, N, 0.0)):
-        assert found.keys.tolist() == sorted(key for key, _ in shares)
-        mass = weights[:, found.keys].sum(-1).mean()
-        assert found.mass == pytest.approx(mass, abs=0.01)
-        assert found.mass + found.rest == pytest.approx(1, abs=1e-9)
-        assert (found.highest > SINK) == bool(shares)
-    some = sinks_from_lists(listed(weights, every=4), reach, N, 0.0)
-    assert some.keys.tolist() == sorted(key for key, _ in shares)
-
-
-def test_a_key_that_few_rows_see_is_no_sink() -> None:
-    assert few_rows(1000) == 64 and few_rows(40) == 20 and few_rows(1) == 1
-    assert columns(parked((N - 64, 0.9))).keys.tolist() == [N - 64]
-    assert columns(parked((N - 63, 0.9))).keys.size == 0
-
-
-def test_the_rest_of_an_all_but_total_sink_is_a_sum() -> None:
-    found = columns(parked((0, 1 - 1e-6)))
-    assert found.rest == pytest.approx(1e-6, rel=0.05)
-
-
-def test_which_of_some_keys_are_sinks() -> None:
-    found = columns(parked((7, 0.6)))
-    assert found.among(np.array([[7, 3], [-1, 7]])).tolist() == [[True, False], [False, True]]
-    assert not UNKNOWN_SINKS.among(np.array([0, 5])).any()
 
 
 def binned(weights: np.ndarray, size: int) -> Sinks | None:
@@ -90,91 +56,86 @@ def binned(weights: np.ndarray, size: int) -> Sinks | None:
     return find_sinks(bins, SEEN, N, count=N, size=size, first=float(got[0]))
 
 
+def named(*received: np.ndarray) -> Heavy:
+    """What ranks list of the mass that keys received."""
+    lists = [heaviest(masses[None]) for masses in received]
+    return Heavy.of_ranks([(keys[0].astype(int), masses[0]) for keys, masses in lists])
+
+
+@pytest.mark.parametrize("shares", SHARES[:4])
+def test_columns_and_listed_rows_have_the_same_sinks(shares):
+    weights, reach = parked(*shares), VisibleSpans(np.arange(N), 0 * SEEN, np.arange(1, N + 1))
+
+    def listed(every: int) -> Tops:
+        rows = np.arange(0, N, every)
+        keys = np.argsort(-weights[rows], axis=1, kind="stable")[:, :8]
+        return Tops(rows, keys, np.take_along_axis(weights[rows], keys, 1))
+
+    for sinks in (columns(weights), sinks_from_lists(listed(1), reach, N, 0.0)):
+        assert sinks.keys.tolist() == sorted(key for key, _ in shares)
+        assert sinks.mass == pytest.approx(weights[:, sinks.keys].sum(-1).mean(), abs=0.01)
+        assert sinks.mass + sinks.rest == pytest.approx(1, abs=1e-9)
+        assert (sinks.highest > SINK) == bool(shares)
+    some = sinks_from_lists(listed(4), reach, N, 0.0)
+    assert some.keys.tolist() == sorted(key for key, _ in shares)
+
+
+@given(arrays(np.float64, 20, elements=st.floats(0, 1)), st.integers(1, 200))
+def test_mass_on_sinks_and_beside_them_is_all_of_it(shares: np.ndarray, rows: int) -> None:
+    seen = np.full(20, rows)
+    sinks = find_sinks(shares * rows, seen, rows, count=rows)
+    assert sinks is not None and sinks.mass + sinks.rest == pytest.approx(shares.sum())
+    assert sinks.keys.tolist() == np.flatnonzero(shares * rows > SINK * seen).tolist()
+    assert sinks.highest == pytest.approx(shares.max())
+
+
+def test_a_key_that_few_rows_see_is_no_sink():
+    assert few_rows(1000) == 64 and few_rows(40) == 20 and few_rows(1) == 1
+    assert columns(parked((N - 64, 0.9))).keys.tolist() == [N - 64]
+    assert columns(parked((N - 63, 0.9))).keys.size == 0
+
+
+def test_what_is_exactly_enough_is_no_sink_and_little_is_not_lost():
+    """A key counts by its mass, not by a share that rounding may lift over the bound."""
+    received = np.array([SINK * 70, np.nextafter(SINK * 70, np.inf), 0.0, 1.0])
+    assert find_sinks(received, np.full(4, 70), 70).keys.tolist() == [1]
+    assert columns(parked((0, 1 - 1e-6))).rest == pytest.approx(1e-6, rel=0.05)
+
+
+def test_which_of_some_keys_are_sinks():
+    sinks = columns(parked((7, 0.6)))
+    assert sinks.among(np.array([[7, 3], [-1, 7]])).tolist() == [[True, False], [False, True]]
+    assert not UNKNOWN_SINKS.among(np.array([0, 5])).any()
+
+
+# ── in bins ──────────────────────────────────────────────────────────────────────────────────
+
+
 @pytest.mark.parametrize("size", [2, 3, 16, 64, 199, 200, 256])
-@pytest.mark.parametrize("shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)], [(0, 1)]])
-def test_bins_say_the_same_as_keys_or_nothing(size: int, shares: list[tuple[int, float]]) -> None:
-    weights = parked(*shares)
-    found, right = binned(weights, size), columns(weights)
-    if found is not None:
-        assert found.keys.tolist() == right.keys.tolist()
-        assert found.mass == pytest.approx(right.mass)
-        assert found.rest == pytest.approx(right.rest, abs=1e-9)
-        assert found.among(np.array([0, N - 1, -1])).tolist() == [right.marks[0], False, False]
+def test_bins_say_the_same_as_keys_or_nothing(size):
+    for weights in (parked(*shares) for shares in SHARES):
+        sinks, right = binned(weights, size), columns(weights)
+        if sinks is not None:
+            assert sinks.keys.tolist() == right.keys.tolist()
+            assert sinks.mass == pytest.approx(right.mass)
+            assert sinks.rest == pytest.approx(right.rest, abs=1e-9)
+            marks = [bool(right.marks[0]), False, False]
+            assert sinks.among(np.array([0, N - 1, -1])).tolist() == marks
 
 
-def test_what_bins_can_tell() -> None:
+def test_what_bins_can_tell():
     """Key 0 however coarse they are, as long as nothing else holds enough for a sink."""
     near = np.eye(N)  # each key gets 1: no more than few_rows · SINK = 19 in any bin of 16
     for size, is_known in ((2, True), (16, True), (64, False), (N, False)):
         assert (binned(near, size) is not None) == is_known
     for size in (2, 16, 64, N):
-        found = binned(parked((0, 0.95)), size)
-        assert found is not None and found.keys.tolist() == [0]
+        sinks = binned(parked((0, 0.95)), size)
+        assert sinks is not None and sinks.keys.tolist() == [0]
         assert binned(parked((90, 0.9)), size) is None  # which key of the bin it is, nobody knows
     assert find_sinks(np.ones(2), SEEN, N, count=N, size=N // 2) is None
 
 
-def test_a_coarse_recording_still_names_the_key() -> None:
-    ids, weights = text(N), parked((0, 0.6))
-    coarse = record_planted(weights[None, None], ids, budget="90kB")
-    assert coarse["L0H0"].place.key_bin > 1
-    (head,) = study.patterns(coarse)
-    assert head["sink"].detail["keys"] == [0] and head["sink"].detail["tokens"] == ["<s>"]
-    assert head.labels == ("sink",)
-
-
-def test_too_few_bins_tell_nothing() -> None:
-    chunk = Chunk((0, N), (0, N), regard.Causal())
-    store, _ = write_recording(chunks=[chunk], key_bin=64, top_every=64, row_bin=64)
-    for head in study.patterns(Recording(store)):
-        assert "too few bins" in head["sink"].why_not
-        assert np.isnan(head.non_sink) and np.isnan(head.sink)
-        if head["sharp"].score >= 0.5:
-            assert "nobody knows" in head["sharp"].why_not
-
-
-def heads_that_look_back() -> np.ndarray:
-    """(2, N, N): mostly at the token before, mostly at itself; no sink."""
-    before = np.eye(N, k=-1)
-    before[0, 0] = 1
-    return np.stack([0.6 * before + 0.4 * parked(), 0.6 * np.eye(N) + 0.4 * parked()])
-
-
-def test_labels_that_need_no_sinks_are_given_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of the same text with every key; none is invented. Older recordings do not name
-    the keys that may be sinks."""
-    monkeypatch.setattr(Held, "_heavy", [])
-    ids, weights = text(N), heads_that_look_back()
-    fine, coarse = (record_planted(weights[None], ids, budget=size) for size in ("9MB", "20kB"))
-    assert fine["L0H0"].place.key_bin == 1 and coarse["L0H0"].place.key_bin > 32
-    for one, other in zip(study.patterns(fine), study.patterns(coarse), strict=True):
-        assert np.isnan(other.non_sink) and one.non_sink == pytest.approx(1)
-        assert other.labels == one.labels != ()
-        assert "keys are binned by" in other.not_known["sink"]
-    report = study.make_report(coarse)
-    assert "too few bins" in report.unknown()["sink"]
-    assert report.as_dict()["heads"][0]["not_known"]["sink"] == report.unknown()["sink"]
-
-
-@pytest.mark.parametrize("budget", ["21kB", "24kB", "40kB", "90kB"])
-@pytest.mark.parametrize(
-    "shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)], [(5, 0.4), (6, 0.5)]]
-)
-def test_sinks_are_known_in_every_budget(budget: str, shares: list[tuple[int, float]]) -> None:
-    ids, weights = text(N), np.stack([parked(*shares), *heads_that_look_back()])
-    fine, coarse = (record_planted(weights[None], ids, budget=size) for size in ("9MB", budget))
-    assert coarse["L0H0"].place.key_bin > 1
-    for one, other in zip(study.patterns(fine), study.patterns(coarse), strict=True):
-        assert other["sink"].detail["keys"] == one["sink"].detail["keys"]
-        assert other["sink"].score == pytest.approx(one["sink"].score, abs=1e-5)
-        assert other.non_sink == pytest.approx(one.non_sink, abs=1e-5)
-        assert set(other.not_known) == {"delimiter", "retrieval"}
-        assert set(other.labels) == set(one.labels) - {"delimiter"}
-    for name in ("sink", "non_sink"):
-        np.testing.assert_allclose(coarse.grid(name), fine.grid(name), atol=1e-5)
-
-
-def test_more_heavy_keys_than_are_listed() -> None:
+def test_more_heavy_keys_than_are_listed():
     """Thirty keys that each may be a sink by its mass: those beyond the list are as heavy as its
     last at most, which is known to be no sink where enough rows see them."""
     masses = np.zeros(4000)
@@ -182,11 +143,32 @@ def test_more_heavy_keys_than_are_listed() -> None:
     for shift, is_known in ((0, True), (3700, False)):  # seen by 300 rows, 90 of mass is enough
         got = np.roll(masses, shift)
         bins = np.add.reduceat(got, np.arange(0, 4000, 64))
-        found = find_sinks(
+        sinks = find_sinks(
             bins, 4000 - np.arange(4000), 4000, size=64, first=got[0], heavy=named(got)
         )
-        assert (found is not None) == is_known
-        assert found is None or found.keys.size == 0
+        assert (sinks is not None) == is_known
+        assert sinks is None or sinks.keys.size == 0
+
+
+def test_ranks_that_list_other_keys():
+    """A sink that every rank lists is known; a key that a rank leaves out may have more."""
+    dice = np.random.default_rng(0)
+    a, b = dice.uniform(0, 0.4, N), dice.uniform(0, 0.4, N)
+    a[7], b[7], a[9] = 90.0, 70.0, 45.0
+
+    def sinks_of(*ranks: np.ndarray) -> Sinks | None:
+        total = np.sum(ranks, axis=0)
+        bins, count = np.add.reduceat(total, np.arange(0, N, 16)), float((a + b).sum())
+        return find_sinks(
+            bins, SEEN, N, count=count, size=16, first=float(total[0]), heavy=named(*ranks)
+        )
+
+    sinks = sinks_of(a, b)
+    assert sinks is not None and sinks.keys.tolist() == [7]
+    assert sinks.mass * float((a + b).sum()) == pytest.approx(160)
+    many = np.where(np.arange(N) < 40, 30.0, b)
+    many[9] = 15.0  # not among the 16 heaviest of its rank: 45 + 30 would be enough
+    assert sinks_of(a, many) is None
 
 
 MASSES = st.one_of(
@@ -200,14 +182,13 @@ MASSES = st.one_of(
     few=arrays(np.float64, st.integers(1, 200), elements=MASSES),
     shape=st.tuples(st.integers(0, 3), st.sampled_from([0, 5, 16, 17, 1023, 1024, 1500, 5000])),
     seed=st.integers(0, 99),
-    single=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float64]),
 )
 def test_the_heaviest_keys_are_those_of_a_full_sort(
-    few: np.ndarray, shape: tuple[int, int], seed: int, single: bool
+    few: np.ndarray, shape: tuple[int, int], seed: int, dtype: Any
 ) -> None:
     """To the bit, and among equal ones the earlier."""
-    received = np.random.default_rng(seed).choice(few, shape)
-    received = received.astype(np.float32) if single else received
+    received = np.random.default_rng(seed).choice(few, shape).astype(dtype)
     order = np.argsort(-received, axis=1, kind="stable")[:, :MOST_HEAVY]
     truth = np.take_along_axis(received, order, 1).astype(np.float32)
     keys, masses = heaviest(received)
@@ -216,43 +197,59 @@ def test_the_heaviest_keys_are_those_of_a_full_sort(
     assert masses.tobytes() == truth.tobytes()
 
 
-def named(*received: np.ndarray) -> Heavy:
-    """What ranks list of the mass that keys received."""
-    lists = [heaviest(one[None]) for one in received]
-    return Heavy.of_ranks([(keys[0].astype(int), masses[0]) for keys, masses in lists])
+# ── in recordings ────────────────────────────────────────────────────────────────────────────
 
 
-def test_ranks_that_list_other_keys() -> None:
-    """A sink that every rank lists is known; one that a rank leaves out may have more."""
-    dice = np.random.default_rng(0)
-    one, two = dice.uniform(0, 0.4, N), dice.uniform(0, 0.4, N)
-    one[7], two[7], one[9] = 90.0, 70.0, 45.0
-    bins = np.add.reduceat(one + two, np.arange(0, N, 16))
-    first, count = float(one[0] + two[0]), float((one + two).sum())
-    found = find_sinks(bins, SEEN, N, count=count, size=16, first=first, heavy=named(one, two))
-    assert found is not None and found.keys.tolist() == [7]
-    assert found.mass * count == pytest.approx(160)
-    two = np.where(np.arange(N) < 40, 30.0, two)
-    two[9] = 15.0  # not among the 16 heaviest of its rank: 45 + 30 would be enough
-    bins = np.add.reduceat(one + two, np.arange(0, N, 16))
-    assert (
-        find_sinks(bins, SEEN, N, count=count, size=16, first=first, heavy=named(one, two)) is None
-    )
+def looking_back() -> np.ndarray:
+    """(2, N, N): mostly at the token before, mostly at itself; no sink."""
+    before = np.eye(N, k=-1)
+    before[0, 0] = 1
+    return np.stack([0.6 * before + 0.4 * parked(), 0.6 * np.eye(N) + 0.4 * parked()])
 
 
-def test_the_statistic_and_the_study_ask_one_finder() -> None:
-    """One number each of the same heads, whatever the bins: where both know it, it is the same."""
-    ids, weights = text(N), parked((0, 0.6), (31, 0.5))
-    for budget in ("2GB", "90kB"):
-        made = record_planted(weights[None, None], ids, budget=budget)
-        (head,) = study.patterns(made)
-        assert head.sink == pytest.approx(made.grid("sink")[0, 0], rel=1e-12)
-        assert head.non_sink == pytest.approx(made.grid("non_sink")[0, 0], rel=1e-12)
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("budget", ["21kB", "24kB", "40kB", "90kB"])
+@pytest.mark.parametrize("shares", SHARES[:5])
+def test_sinks_are_known_in_every_budget(budget, shares):
+    ids, weights = text(N), np.stack([parked(*shares), *looking_back()])
+    fine, coarse = (record_planted(weights[None], ids, budget=size) for size in ("9MB", budget))
+    assert coarse["L0H0"].place.key_bin > 1
+    for head, other in zip(study.patterns(fine), study.patterns(coarse), strict=True):
+        assert other["sink"].detail["keys"] == head["sink"].detail["keys"]
+        assert other["sink"].score == pytest.approx(head["sink"].score, abs=1e-5)
+        assert other.non_sink == pytest.approx(head.non_sink, abs=1e-5)
+        assert set(other.not_known) == {"delimiter", "retrieval"}
+        assert set(other.labels) == set(head.labels) - {"delimiter"}
+    for name in ("sink", "non_sink"):
+        np.testing.assert_allclose(coarse.grid(name), fine.grid(name), atol=1e-5)
+    named = [head["sink"].detail["keys"] for head in study.patterns(coarse)]
+    assert named == [columns(weights[0]).keys.tolist(), [], []]
 
 
-def test_what_is_exactly_enough_is_no_sink() -> None:
-    """A key counts by its mass, not by a share that rounding may lift over the bound."""
-    seen = np.full(4, 70)
-    received = np.array([SINK * 70, np.nextafter(SINK * 70, np.inf), 0.0, 1.0])
-    found = find_sinks(received, seen, 70)
-    assert found is not None and found.keys.tolist() == [1]
+def test_labels_that_need_no_sinks_are_given_without_them():
+    """As of the same text with every key; none is invented. Older recordings do not name the keys
+    that may be sinks."""
+    ids, weights = text(N), looking_back()
+    fine, coarse = (record_planted(weights[None], ids, budget=size) for size in ("9MB", "20kB"))
+    older, store = Memory(), coarse.recording.store
+    for name, entry in store.entries.items():
+        if "heavy" not in name:
+            older.add(name, store.words(name), entry.metadata, dtype=entry.dtype)
+    older.note(store.metadata)
+    report = study.make_report(Recording(older))
+    for head, other in zip(study.patterns(fine), report.heads, strict=True):
+        assert np.isnan(other.non_sink) and head.non_sink == pytest.approx(1)
+        assert other.labels == head.labels != ()
+        assert "keys are binned by" in other.not_known["sink"]
+    assert "too few bins" in report.unknown()["sink"]
+    assert report.as_dict()["heads"][0]["not_known"]["sink"] == report.unknown()["sink"]
+
+
+def test_too_few_bins_tell_nothing():
+    chunk = Chunk((0, N), (0, N), regard.Causal())
+    store, _ = write_recording(chunks=[chunk], key_bin=64, top_every=64, row_bin=64)
+    for head in study.patterns(Recording(store)):
+        assert "too few bins" in head["sink"].why_not
+        assert np.isnan(head.non_sink) and np.isnan(head.sink)
+        if head["sharp"].score >= 0.5:
+            assert "nobody knows" in head["sharp"].why_not
