@@ -19,7 +19,7 @@ _IMPORTED = (
     "pytest", "torch", "torch._dynamo", "torch.distributed.tensor",
     "transformers.models.llama.modeling_llama",
     "regard.testing", "regard.engine.backends.cpu.sweeps", "regard.engine.backends.dense",
-    "regard.parallel", "regard.nn", "regard.huggingface", "regard.recorder",
+    "regard.parallel", "regard.nn", "regard.huggingface", "regard.recorder", "regard.play.app",
 )  # fmt: skip
 
 context = multiprocessing.get_context("forkserver")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import regard
+from browser.reading import values
 from regard.recording import open
 from regard.viewer.notebook import recording_page
 from support.recordings import make_state, on_disk
@@ -27,8 +28,7 @@ def page(tmp_path):
 
 
 def test_a_file_opens_draws_and_says_what_it_carries(tab, page):
-    shown = tab(page[0])
-    shown.wait_for_selector("html[data-ready=overview]")
+    shown = tab(page[0], "overview")
     assert "every head of run.regard" in shown.locator("[data-part=carried]").inner_text()
 
 
@@ -36,17 +36,14 @@ def test_a_file_names_attention_that_was_not_recorded(tab, tmp_path):
     file = tmp_path / "page.html"
     with open(make_state(tmp_path / "run.regard", "unheard")) as recording:
         file.write_text(recording_page(recording), encoding="utf-8")
-    shown = tab(file.as_uri())
-    shown.wait_for_selector("html[data-ready=overview]")
+    shown = tab(file.as_uri(), "overview")
     assert "layers.*.attn (ByHand)" in shown.locator("[data-part=unheard]").inner_text()
 
 
 def test_a_file_shows_the_weights_of_a_row(tab, page):
-    shown = tab(f"{page[0]}#view=row&head=L0H1&row=40")
-    shown.wait_for_selector("html[data-ready=row]")
+    shown = tab(f"{page[0]}#view=row&head=L0H1&row=40", "row")
     top = float(np.asarray(page[1]["L0H1"][40]).max())
-    values = shown.eval_on_selector_all("[data-value]", "all => all.map(e => +e.dataset.value)")
-    assert min(abs(value - top) for value in values) < 1e-6
+    assert min(abs(weight - top) for weight in values(shown, "[data-value]")) < 1e-6
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "windows-1252"])

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import shutil
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from browser.reading import figures
+from browser.reading import figures, values
+from regard.cli.main import app
 from regard.recording.format.write import annotate
 from regard.recording.notes import write_knocked
-from support.recordings.planted import mixed, record_planted, targets, text
 
-KINDS = ("previous", "uniform", "self")
 # the page's rows, and where `regard report --json` has their numbers
 ROWS = {
     "Δ log-probability of the next token": ("text", "delta_logprob"),
@@ -35,18 +34,13 @@ def evidence(label, seed):
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory):
+def files(tmp_path_factory, planted):
     """A recording without knock-outs, and the same with those of two heads."""
-    folder = tmp_path_factory.mktemp("knocked")
-    ids = text(96)
-    aims = targets(ids)
-    layers = np.array([[mixed(aims[kind], noise=0.3, seed=n) for kind in KINDS] for n in range(2)])
-    found = [folder / "plain.regard", folder / "knocked.regard"]
-    for path in found:
-        record_planted(layers, ids, path)
+    path = tmp_path_factory.mktemp("knocked") / "knocked.regard"
+    shutil.copy(planted, path)
     kept = {label: evidence(label, n) for n, label in enumerate(("L0H0", "L1H2"))}
-    annotate(found[1], {"knocked/0": write_knocked(kept)})
-    return found
+    annotate(path, {"knocked/0": write_knocked(kept)})
+    return [planted, path]
 
 
 @pytest.fixture(scope="session")
@@ -64,8 +58,9 @@ def carried(files, tmp_path_factory):
 
 def regard(*words):
     """What the command prints."""
-    command = [sys.executable, "-m", "regard", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    run = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert run.exit_code == 0
+    return run.stdout
 
 
 def said_by(file, label):
@@ -80,25 +75,14 @@ def said_by(file, label):
 
 def shown_in(card):
     rows = card.locator("[data-part=knocked-out] tbody tr").all()
-    return {
-        row.get_attribute("data-change"): row.locator("[data-value]").evaluate_all(
-            "all => all.map(one => +one.dataset.value)"
-        )
-        for row in rows
-    }
-
-
-def open_at(tab, where, place, ready):
-    page = tab(f"{where}{place}")
-    page.wait_for_selector(f"html[data-ready={ready}]")
-    return page
+    return {row.get_attribute("data-change"): values(row, "[data-value]") for row in rows}
 
 
 @pytest.mark.parametrize("label", ["L0H0", "L1H2"])
 @pytest.mark.parametrize("shell", ["served", "carried"])
 def test_a_head_has_the_numbers_of_its_knock_out(tab, address, carried, files, shell, label):
     where = f"{address}&rec=1&" if shell == "served" else f"{carried}#"
-    page = open_at(tab, where, f"view=head&head={label}", "head")
+    page = tab(f"{where}view=head&head={label}", "head")
     card = page.locator("[data-part=knock-out]")
     card.locator("[data-part=knocked-out]").wait_for()
     assert "Without this head" in card.inner_text()
@@ -110,7 +94,7 @@ def test_a_head_has_the_numbers_of_its_knock_out(tab, address, carried, files, s
 
 
 def test_a_head_that_was_not_knocked_out_says_of_how_many_it_is_known(tab, address):
-    page = open_at(tab, f"{address}&rec=1&", "view=head&head=L0H2", "head")
+    page = tab(f"{address}&rec=1&view=head&head=L0H2", "head")
     card = page.locator("[data-part=knock-out]")
     card.locator("[data-part=causal-check]").wait_for()
     assert card.locator("[data-part=knocked-out]").count() == 0
@@ -121,17 +105,17 @@ def test_a_head_that_was_not_knocked_out_says_of_how_many_it_is_known(tab, addre
     ("place", "ready"), [("view=head&head=L0H0", "head"), ("view=findings", "findings")]
 )
 def test_without_knock_outs_the_page_says_how_to_get_them(tab, address, place, ready):
-    page = open_at(tab, f"{address}&rec=0&", place, ready)
+    page = tab(f"{address}&rec=0&{place}", ready)
     check = page.locator("[data-part=causal-check]")
     check.wait_for()
     assert page.locator("[data-part=knocked-out]").count() == 0
     command = check.locator("code").inner_text()
-    assert command == "regard report plain.regard --causal --keep"
+    assert command == "regard report planted.regard --causal --keep"
     assert {"--causal", "--keep"} <= set(regard("report", "--help").replace("│", " ").split())
 
 
 def test_findings_have_them_too(tab, address, files):
-    page = open_at(tab, f"{address}&rec=1&", "view=findings", "findings")
+    page = tab(f"{address}&rec=1&view=findings", "findings")
     cards = page.locator('[data-part=finding][data-head="L0H0"]')
     assert cards.count() >= 1
     for card in cards.all():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from browser.reading import go_to, overflow, put, value
+from browser.reading import go_to, matrix, overflow, put, value
 
 BANK = "sentence=She+sat+on+the+bank+of+the+river&vectors=features&heads=by-hand"
 
@@ -25,8 +26,11 @@ def focused(page):
 # ── a saved page ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_saved_page_opens_at_its_step_in_its_language(lesson, tab, tmp_path):
-    page = lesson("step=9&language=de")
+def test_a_saved_page_opens_as_it_was_left(lesson, tab, tmp_path):
+    page = lesson(f"step=1&language=de&{BANK}")
+    put(page, "words", 2, 3, "-1.5")
+    go_to(page, 9)
+    output = matrix(page, "block_output")
     page.keyboard.press("p")
     for _ in range(20):
         if page.locator("[data-part=save-html]").count():
@@ -41,6 +45,11 @@ def test_a_saved_page_opens_at_its_step_in_its_language(lesson, tab, tmp_path):
     assert step_of(again) == "9"
     assert again.evaluate("document.documentElement.lang") == "de"
     assert again.evaluate("document.documentElement.dataset.presenting") is None
+    assert again.locator("[data-part=sentence]").text_content().startswith("She sat on the bank")
+    assert again.locator("[data-part=heads-choice-of-page]").input_value() == "by-hand"
+    np.testing.assert_allclose(matrix(again, "block_output"), output, atol=1e-6)
+    go_to(again, 1)
+    assert matrix(again, "words")[2, 3] == -1.5
     wins = tab(f"{saved.as_uri()}#step=2&language=en")
     wins.wait_for_selector("[data-part=learner-room]")
     assert step_of(wins) == "2"

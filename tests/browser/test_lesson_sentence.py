@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from browser.reading import go_to, matrix, overflow, put
+from browser.reading import go_to, matrix, put
 from regard.learn import Options, make_lesson
 
 BANK = "She sat on the bank of the river"
@@ -152,28 +152,3 @@ def test_a_page_made_with_a_choice_opens_with_it(lesson):
     page = lesson(options=Options("The cat sat", projections="random:7"))
     assert page.locator("[data-part=vectors-choice]").input_value() == ""
     assert "made with" in page.locator("[data-part=choice-words]").inner_text()
-
-
-def test_a_changed_lesson_is_taken_along(lesson, tab, tmp_path):
-    page = lesson(f"step=9&sentence={BANK.replace(' ', '+')}&vectors=features&heads=by-hand")
-    with page.expect_download() as saving:
-        page.locator("[data-part=save-html]").click()
-    saved = tmp_path / "saved.html"
-    saving.value.save_as(saved)
-    again = tab(saved.as_uri())
-    again.wait_for_selector("[data-part=learner-room]")
-    assert said(again) == BANK
-    assert again.locator("[data-part=heads-choice-of-page]").input_value() == "by-hand"
-    expect_weights(again, Options(BANK, vectors="features", projections="by-hand"))
-
-
-@pytest.mark.parametrize("width", [390, 1920])
-def test_it_fits_the_screen(lesson, width):
-    page = lesson(
-        f"step=1&sentence={IT.replace(' ', '+')}&vectors=features&heads=by-hand",
-        width=width, height=800,
-    )  # fmt: skip
-    for step in (1, 2, 5, 7):
-        go_to(page, step)
-        assert overflow(page) <= 0
-    assert page.locator("[data-part=sentence-input]").is_visible()

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import select
-import subprocess
-import sys
-from contextlib import contextmanager
 from urllib.parse import quote, urlsplit
 
 import pytest
 
-from browser.reading import overflow
+from browser.playing import playing
+from browser.reading import overflow, value, values
+from play.tiny import TEXT
+from regard.play.script import read_script
 
 PROMPT = "The silver otter sang to the moon. The lantern went out. The silver otter"
 
 
-@contextmanager
-def _playing(*words):
-    """A server and the address that it printed."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "regard", "play", *map(str, words), "--no-open"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    try:
-        ready, _, _ = select.select([child.stdout], [], [], 120)
-        assert ready, "the server did not start"
-        yield child.stdout.readline().strip()
-    finally:
-        child.kill()
-        child.communicate()
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def played():
-    with _playing("smollm2", "--port", 0) as address:
+    """A real model; it is loaded once."""
+    with playing("smollm2") as address:
         yield address
 
 
@@ -46,13 +28,14 @@ def _open(tab, address, prompt="", **options):
     return page
 
 
-def _shares(page):
-    bars = page.locator("[data-part=bar]")
-    return {int(one.get_attribute("data-token")): one for one in bars.all()}
-
-
 def _share(page, token, name="data-value"):
     return float(page.locator(f"[data-part=bar][data-token='{token}']").get_attribute(name))
+
+
+def _until_words(page, count):
+    page.wait_for_function(
+        "(count) => document.querySelectorAll('[data-word]').length === count", arg=count
+    )
 
 
 def test_a_prompt_shows_words_bars_and_arcs(tab, played):
@@ -66,12 +49,9 @@ def test_a_prompt_shows_words_bars_and_arcs(tab, played):
     assert page.locator("[data-part=card]").count() == 10
     page.locator("[data-word='3']").hover()
     assert page.locator("[data-part=reads] h2").inner_text().startswith("“sang”") is False
-    first = page.locator("[data-part=read-key]").first
-    keys = [
-        int(one.get_attribute("data-key")) for one in page.locator("[data-part=arcs] .arc").all()
-    ]
-    assert keys and max(keys) <= 3
-    assert 0 < float(first.get_attribute("data-value")) <= 1
+    keys = page.locator("[data-part=arcs] .arc").evaluate_all("all => all.map(a => a.dataset.key)")
+    assert keys and max(map(int, keys)) <= 3
+    assert 0 < value(page, "[data-part=read-key]") <= 1
 
 
 def test_a_switch_moves_the_bars_and_gives_them_back(tab, played):
@@ -98,37 +78,34 @@ def test_an_edge_is_cut_and_restored(tab, played):
     page.locator("[data-part=cut]").first.click()
     page.wait_for_selector("[data-part=gone-key]")
     page.wait_for_selector("[data-part=moved]")
-    keys = [one.get_attribute("data-key") for one in page.locator("[data-part=read-key]").all()]
-    assert key not in keys
+    assert not page.locator(f"[data-part=read-key][data-key='{key}']").count()
     page.get_by_text("restore", exact=True).click()
     page.wait_for_selector("[data-part=gone-key]", state="detached")
 
 
 def test_tokens_are_appended_and_taken_back_exactly(tab, played):
     page = _open(tab, played, PROMPT)
-    before = [one.get_attribute("data-value") for one in page.locator("[data-part=bar]").all()]
+    before = values(page, "[data-part=bar]")
     for count in (19, 20):
         page.locator("[data-part=step]").click()
-        page.wait_for_function(f"() => document.querySelectorAll('[data-word]').length === {count}")
+        _until_words(page, count)
     assert page.locator(".is-fresh").count() == 2
     for count in (19, 18):
         page.locator("[data-part=back]").click()
-        page.wait_for_function(f"() => document.querySelectorAll('[data-word]').length === {count}")
-    after = [one.get_attribute("data-value") for one in page.locator("[data-part=bar]").all()]
-    assert after == before
+        _until_words(page, count)
+    assert values(page, "[data-part=bar]") == before
     page.locator("[data-part=bar]").nth(1).click()
     page.wait_for_selector("[data-word='18']")
 
 
 def test_a_number_is_explained_by_the_lesson(tab, played):
     page = _open(tab, played, PROMPT)
-    first = page.locator("[data-part=read-key]").first
-    value = float(first.get_attribute("data-value"))
+    weight = value(page, "[data-part=read-key]")
     page.locator("[data-part=explain]").first.click()
     page.wait_for_selector("[data-part=real-words]")
-    assert f"{value:.4f}" in page.locator("[data-part=real-words]").inner_text()
-    shown = page.locator("[data-part=real-top] tbody tr").first.locator("[data-value]").last
-    assert float(shown.get_attribute("data-value")) == pytest.approx(value, abs=1e-3)
+    assert f"{weight:.4f}" in page.locator("[data-part=real-words]").inner_text()
+    shown = page.locator("[data-part=real-top] tbody tr").first
+    assert values(shown, "[data-value]")[-1] == pytest.approx(weight, abs=1e-3)
     page.locator("[data-part=return]").click()
     page.wait_for_selector("[data-part=arcs] .arc")
 
@@ -148,14 +125,14 @@ def test_the_engineers_room_opens_on_the_same_recording(tab, played):
 
 def test_the_engineers_room_finds_its_recording_on_a_server_started_again(tab):
     """The address says of which prompt it was made; its number is another one there."""
-    with _playing("smollm2", "--port", 0) as address:
-        page = _open(tab, address, "Another prompt, opened first")
+    with playing() as address:
+        page = _open(tab, address, "the dog ran")
         page.locator("[data-part=open]").click()
         page.wait_for_selector("[data-part=crumbs]")
         page.locator("[data-part=return]").click()
-        page.get_by_role("textbox", name="Prompt", exact=True).fill(PROMPT)
+        page.get_by_role("textbox", name="Prompt", exact=True).fill(TEXT)
         page.keyboard.press("Enter")
-        page.wait_for_function("() => document.querySelectorAll('[data-word]').length === 18")
+        _until_words(page, 12)
         page.locator("[data-part=open]").click()
         page.wait_for_selector("[data-part=crumbs]")
         page.locator("[data-part=tabs]").get_by_text("Overview").click()
@@ -163,20 +140,19 @@ def test_the_engineers_room_finds_its_recording_on_a_server_started_again(tab):
         place = urlsplit(page.url).fragment
         assert "rec=1" in place and "from=" in place
         page.close()
-    with _playing("smollm2", "--port", 0) as address:
-        page = tab(f"{address}&{place}")
-        page.wait_for_selector("html[data-ready=overview]")
+    with playing() as address:
+        page = tab(f"{address}&{place}", "overview")
         assert "rec=0" in page.url
-        assert page.locator("[data-part=recording-name]").inner_text() == PROMPT[:40].strip()
+        assert page.locator("[data-part=recording-name]").inner_text() == TEXT.replace(" ", "")
         page.locator("[data-part=return]").click()
-        page.wait_for_function("() => document.querySelectorAll('[data-word]').length === 18")
+        _until_words(page, 12)
         page.close()
         lost = "&".join(part for part in place.split("&") if not part.startswith("from="))
         page = tab(f"{address}&{lost}")
         page.get_by_text("A server that was started again has none").wait_for()
         page.close()
-        assert all("404" in one for one in tab.said), tab.said  # what Chromium says of that one
-        tab.said.clear()
+    assert all("404" in line for line in tab.said), tab.said  # what Chromium says of that one
+    tab.said.clear()
 
 
 def test_two_prompts_are_linked(tab, played):
@@ -231,7 +207,7 @@ def test_it_fits_and_works_by_keyboard(tab, played, width):
     label = page.locator("[data-part=at]").inner_text()
     page.keyboard.press("ArrowRight")
     page.wait_for_function(
-        f"() => document.querySelector('[data-part=at]').innerText !== '{label}'"
+        "(label) => document.querySelector('[data-part=at]').innerText !== label", arg=label
     )
     page.locator("[data-part=cells]").focus()
     page.keyboard.press("x")
@@ -250,17 +226,17 @@ def test_two_tabs_do_not_disturb_each_other(tab, played):
 
 def test_a_server_that_is_killed_and_started_again(tab):
     said = tab.said
-    with _playing("smollm2", "--port", 0) as address:
-        page = _open(tab, address, "The capital of France is")
+    with playing() as address:
+        page = _open(tab, address, "the cat sat on")
         port = urlsplit(address).port
     page.locator("[data-part=step]").click()
     page.wait_for_selector("[data-part=failed]")
     assert "what you typed is still here" in page.locator("[data-part=failed]").inner_text()
-    assert page.locator("[data-part=prompt]").input_value() == "The capital of France is"
-    with _playing("smollm2", "--port", port) as address:
+    assert page.locator("[data-part=prompt]").input_value() == "the cat sat on"
+    with playing(port=port) as address:
         other = page.context.new_page()
         other.goto(address)
-        page.wait_for_selector("[data-word='5']", timeout=30_000)
+        page.wait_for_selector("[data-word='4']", timeout=30_000)
         assert page.locator("[data-part=failed]").count() == 0
         other.close()
         page.close()
@@ -268,14 +244,12 @@ def test_a_server_that_is_killed_and_started_again(tab):
 
 
 def test_a_script_is_replayed(tab, tmp_path):
-    script = tmp_path / "talk.txt"
-    script.write_text(
-        "prompt The capital of France is\npin France\nhead L13H8\noff L13H8\ncut is France\nnext\n"
-    )
-    with _playing("smollm2", "--port", 0, "--script", script) as address:
+    file = tmp_path / "talk.txt"
+    file.write_text("prompt the cat sat on\npin cat\nhead L1H2\noff L1H2\ncut sat cat\nnext\n")
+    with playing(script=read_script(file)) as address:
         page = tab(address)
         page.wait_for_selector("html[data-script=done]", timeout=60_000)
-        assert "off=L13H8" in page.url and "at=L13H8" in page.url
-        assert page.locator("[data-word]").count() == 6
+        assert "off=L1H2" in page.url and "at=L1H2" in page.url
+        assert page.locator("[data-word]").count() == 5
         page.wait_for_selector("[data-part=moved]")
         page.close()

@@ -52,10 +52,6 @@ def test_blue_gives_way_to_yellow() -> None:
     assert (np.diff(yellow[bluest:][::8]) > 0).all()
 
 
-def test_no_two_codes_look_alike() -> None:
-    assert len({tuple(rgb) for rgb in palette().tolist()}) == 256
-
-
 def test_every_code_has_a_name_that_reads_back() -> None:
     for code in range(256):
         name = hexadecimal(code)
@@ -75,6 +71,13 @@ def test_ink_is_the_one_with_more_contrast_and_enough() -> None:
 
 
 # ── lookups ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("share", "code"), [(0.0, 0), (1.0, 255), (-3.0, 0), (7.0, 255), (np.inf, 255), (np.nan, 0)]
+)
+def test_lookups_clamp(share: float, code: int) -> None:
+    assert codes(share) == code
 
 
 @given(SHARES, SHARES)

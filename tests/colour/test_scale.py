@@ -18,10 +18,6 @@ def test_log_shares():
     assert np.isnan(TIMES_UNIFORM.shares(np.nan))
 
 
-def test_a_scale_of_one_value_has_two_ends():
-    assert Scale("x", 2.0, 2.0).shares([1.0, 2.0, 3.0]).tolist() == [0, 0, 1]
-
-
 def test_the_ends_of_a_log_scale_stand_for_what_is_beyond():
     assert list(TIMES_UNIFORM.ticks().values()) == ["≤ 0.1", "1", "10", "≥ 100"]
     np.testing.assert_allclose(list(TIMES_UNIFORM.ticks()), [0, 1 / 3, 2 / 3, 1])

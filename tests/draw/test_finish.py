@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from regard.draw import Paper, finished, plain, wrapped
-from regard.draw.spelling import cells
-from support.recordings import HOSTILE
 
 NARROW = Paper(20)
 
@@ -18,12 +16,6 @@ def test_lines_end_at_the_edge():
 def test_a_cut_between_pieces_is_marked():
     line = [("a" * 20, "bold"), ("b", "")]
     assert plain(finished([line], NARROW)) == ["a" * 19 + "…"]
-
-
-def test_nothing_steers_the_terminal():
-    for paper in (NARROW, Paper(20, is_ascii=True)):
-        for line in plain(finished([[(token, "")] for token in HOSTILE], paper)):
-            assert line.isprintable() and cells(line) <= 20
 
 
 def test_sentences_go_on_below():

@@ -120,16 +120,6 @@ def test_labelled_cells_are_squares_of_colour():
     assert last[-1][1] == palette.colour(255, "true")
 
 
-@pytest.mark.parametrize("paper", [TRUE, MONO, SIMPLE, Paper(60, 40, "256")])
-@pytest.mark.parametrize("count", [1, 5, 33, 40])
-def test_labelled_maps_fit(paper, count):
-    axis = Axis(tokens=[f"猫 token {n}\x1b[2J" for n in range(count)])
-    lines = plain(heat_map(causal(count), axis, axis, paper))
-    assert max(map(cells, lines)) <= paper.width
-    assert len(lines) == count + 7
-    assert all(line.isprintable() for line in lines)
-
-
 def test_forty_tokens_are_labelled_and_no_more():
     axis = Axis(tokens=["token"] * 40), Axis(tokens=["token"] * 41)
     assert "token" in plain(heat_map(causal(40), axis[0], axis[0], TRUE))[-1]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from regard.colour import TIMES_UNIFORM, Scale, linear
+from regard.colour import Scale
 from regard.draw import (
     Axis,
     Column,
@@ -133,13 +133,6 @@ def test_spelling_twice_changes_nothing(text, paper):
         once = spell(text, paper)
         assert spell(once, paper) == once or len(text) > 190
     assert visible(text, paper)
-
-
-@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
-def test_more_is_never_darker(a, b):
-    for scale in (TIMES_UNIFORM, Scale("w", 0.0, 10.0), linear("w", [a, b])):
-        low, high = scale.shares([min(a, b), max(a, b)])
-        assert 0 <= low <= high <= 1
 
 
 @given(papers, st.lists(st.text("abc ", min_size=1, max_size=18), max_size=4))

@@ -96,12 +96,5 @@ def test_small_gaps_are_shown():
     assert "t113" in text and "t116" in text
 
 
-@pytest.mark.parametrize("paper", [COLOUR, MONO, SIMPLE])
-def test_hostile_tokens_are_spelt_out(paper):
-    tokens = ["\x1b[2J", "\x9b31m", "\u202eabc", "\x00", "a\rb", "\x07"]
-    for line in plain(shaded_text(passage(tokens, heavy=[0]), paper)):
-        assert line.isprintable()
-
-
 def test_no_tokens_are_no_lines():
     assert shaded_text(passage([]), MONO) == []

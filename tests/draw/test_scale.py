@@ -1,44 +1,9 @@
-"""Values become shares; the scale line says how."""
+"""The scale line says how values became shares."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
-from regard.colour import TIMES_UNIFORM, Scale, linear
+from regard.colour import TIMES_UNIFORM, Scale
 from regard.draw import Paper, plain, scale_lines
-
-
-@pytest.mark.parametrize(
-    ("value", "share"),
-    [(0.1, 0.0), (1.0, 1 / 3), (100.0, 1.0), (1e9, 1.0), (1e-9, 0.0), (0.0, 0.0), (-1.0, 0.0)],
-)
-def test_times_uniform_is_logarithmic_and_clamped(value, share):
-    assert TIMES_UNIFORM.shares(value) == pytest.approx(share)
-
-
-def test_masked_stays_masked():
-    for scale in (TIMES_UNIFORM, Scale("w", 0, 1), Scale("w", 1, 1)):
-        assert np.isnan(scale.shares([np.nan, 1.0])).tolist() == [True, False]
-
-
-def test_a_scale_of_one_value_has_two_colours():
-    assert Scale("w", 2.0, 2.0).shares([1.0, 2.0, 3.0]).tolist() == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("values", "ends"),
-    [
-        ([7.0, 9.0], (7, 9)),
-        ([1.0, 9.0], (0, 9)),  # 0 is near
-        ([-1.0, 9.0], (-1, 9)),
-        ([np.nan, np.inf], (0, 1)),
-        ([], (0, 1)),
-    ],
-)
-def test_linear_scales_fit_the_values(values, ends):
-    scale = linear("w", values)
-    assert (scale.low, scale.high) == ends
 
 
 def test_the_line_says_what_is_shown():

@@ -68,17 +68,6 @@ def test_two_monitors_measure_the_same_of_torchs_function() -> None:
         torch.testing.assert_close(*(torch.from_numpy(sample[name]) for sample in samples))
 
 
-def test_a_model_and_a_part_of_it(model: nn.Module) -> None:
-    whole = nn.ModuleList([model])
-    whole.forward = model.forward  # type: ignore[method-assign]
-    plain = run(model)
-    with regard.knock_out(model, "L0H1"):
-        knocked = run(model)
-        with regard.record(whole) as rec:
-            torch.testing.assert_close(run(model), knocked)
-    assert not torch.allclose(knocked, plain) and rec.stacks == {"": (2, 4)}
-
-
 def test_a_prompt_that_failed_is_not_finished() -> None:
     model = tiny("llama", num_hidden_layers=3)
     real = model.model.layers[1].mlp.forward
@@ -151,14 +140,6 @@ def test_the_collector_may_run_at_any_moment() -> None:
 
 
 # ── the model and its configuration ──────────────────────────────────────────────────────────
-
-
-def test_replicas_are_plain(model: nn.Module) -> None:
-    with regard.knock_out(model, "L0H1"):
-        run(model)
-        replica = model._replicate_for_data_parallel()
-        assert replica._forward_hooks is model._forward_hooks  # and they are the model's own
-    assert not model._forward_hooks
 
 
 def test_the_configuration_keeps_its_implementation(tmp_path: Any) -> None:

@@ -25,11 +25,9 @@ class Own(nn.Module):
         self.w = nn.Linear(DIM, DIM)
 
 
-class Shift(Own):
-    """Each token takes from the one before it."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.w(x) + F.pad(x, (0, 0, 1, 0))[:, :-1]
+def own(name: str, forward: Any) -> type[nn.Module]:
+    """A class of this name, with a projection `w`, that does this to x (B, L, D)."""
+    return type(name, (Own,), {"forward": forward})
 
 
 class Scan(Own):
@@ -51,20 +49,6 @@ class Scan(Own):
         return torch.stack(rows, 1)
 
 
-class Mean(nn.Module):
-    """No parameter at all."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x - x.mean(1, keepdim=True)
-
-
-class Ahead(Own):
-    """Looks at the tokens behind it alone."""
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return self.w(hidden).flip(1).cumsum(1).flip(1)
-
-
 class Convolved(nn.Module):
     """Of torch's parts."""
 
@@ -77,25 +61,8 @@ class Convolved(nn.Module):
         return self.out(self.conv(x.mT)[..., : x.shape[1]].mT)
 
 
-class Mlp(Own):
-    """No mixer: a row of it is a row of its input."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.gelu(self.w(x))
-
-
-class Experts(Own):
-    """Nor is this: tokens choose, each for itself."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        flat = x.reshape(-1, DIM)
-        chosen = self.w(flat).softmax(-1)
-        weight, at = chosen.topk(2, -1)
-        return (flat * torch.zeros_like(flat).scatter(-1, at, weight)).view_as(x)
-
-
 class Noisy(Own):
-    """Nor this: dropout moves what it drops."""
+    """No mixer: dropout moves what it drops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,12 +72,28 @@ class Noisy(Own):
         return self.norm(F.dropout(self.w(x), 0.5, self.training).mT).mT
 
 
-class Attends(Own):
-    """Observed."""
+def experts(model: Any, x: Tensor) -> Tensor:
+    """Tokens choose, each for itself."""
+    flat = x.reshape(-1, DIM)
+    weight, at = model.w(flat).softmax(-1).topk(2, -1)
+    return (flat * torch.zeros_like(flat).scatter(-1, at, weight)).view_as(x)
 
-    def forward(self, x: Tensor) -> Tensor:
-        q = x.unflatten(-1, (2, -1)).transpose(1, 2)
-        return F.scaled_dot_product_attention(q, q, q).transpose(1, 2).flatten(2)
+
+def attends(_: Any, x: Tensor) -> Tensor:
+    q = x.unflatten(-1, (2, -1)).transpose(1, 2)
+    return F.scaled_dot_product_attention(q, q, q).transpose(1, 2).flatten(2)
+
+
+def attends_by_regard(model: Any, x: Tensor) -> Tensor:
+    q = model.w(x).unflatten(-1, (2, -1)).transpose(1, 2)
+    return regard.attend(q, q, q, mask=regard.Causal()).output.transpose(1, 2).flatten(2)
+
+
+Attends, Ours = own("Attends", attends), own("Ours", attends_by_regard)
+Shift = own("Shift", lambda m, x: m.w(x) + F.pad(x, (0, 0, 1, 0))[:, :-1])
+Mean = own("Mean", lambda _, x: x - x.mean(1, keepdim=True))
+Ahead = own("Ahead", lambda m, hidden: m.w(hidden).flip(1).cumsum(1).flip(1))
+Mlp, Experts = own("Mlp", lambda m, x: F.gelu(m.w(x))), own("Experts", experts)
 
 
 class Layer(nn.Module):
@@ -206,13 +189,6 @@ def test_monitors_and_knock_outs_name_the_same():
         model(IDS)
         monitor.step()
     assert list(monitor.unheard) == recorded
-
-    class Ours(Own):
-        """Attention of regard's."""
-
-        def forward(self, x: Tensor) -> Tensor:
-            q = self.w(x).unflatten(-1, (2, -1)).transpose(1, 2)
-            return regard.attend(q, q, q, mask=regard.Causal()).output.transpose(1, 2).flatten(2)
 
     model = Stack(Ours(), Scan())
     edge = regard.intervene.Edge(queries=5, keys=2)

@@ -77,6 +77,7 @@ def test_a_layer_that_is_not_known_is_a_gap():
     assert np.isnan(line.get_ydata()).tolist() == [False, False, True, False, False]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layers", [1, 6, 126])
 @pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.3), (8.0, 5.0), (14.0, 3.0)])
 def test_no_text_covers_another_or_leaves_the_sheet(layers, size):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+import warm
 from plot.pictures import read
 from regard.errors import InputError
 from regard.plot import CAVEAT, FORMATS, format_of, write_picture
@@ -18,12 +17,11 @@ from support.recordings import WORDS, in_memory
 MEANING = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 AGAIN = """
 import sys
-sys.path.insert(0, sys.argv[1])
-from support.recordings import in_memory
 from pathlib import Path
+from support.recordings import in_memory
 from regard.plot import write_picture
-rec, _ = in_memory()
-write_picture(rec.plot_head("L0H1"), Path(sys.argv[2]), Path(sys.argv[2]).suffix[1:])
+for path in map(Path, sys.argv[1:]):
+    write_picture(in_memory()[0].plot_head("L0H1"), path, path.suffix[1:])
 """
 
 
@@ -42,17 +40,16 @@ def pictures(rec, **style):
     }
 
 
+def test_the_usual_size_is_1280_pixels_wide(rec):
+    for figure in pictures(rec).values():
+        assert figure.get_figwidth() * figure.dpi == 1280
+
+
 @pytest.mark.parametrize("kind", ["head", "row", "grid", "entropy"])
 def test_pngs_have_the_size_that_was_asked_for(rec, tmp_path, kind):
     path = tmp_path / "picture.png"
     write_picture(pictures(rec, size=(5.0, 4.0), dpi=100)[kind], path, "png")
     assert read(path).shape == (400, 500, 4)
-
-
-def test_the_usual_size_is_1280_pixels_wide(rec, tmp_path):
-    for kind, figure in pictures(rec).items():
-        write_picture(figure, tmp_path / kind, "png")
-        assert read(tmp_path / kind).shape[1] == 1280
 
 
 @pytest.mark.parametrize("kind", ["head", "row", "grid", "entropy"])
@@ -86,21 +83,14 @@ def test_an_svg_holds_the_cells_themselves(rec, tmp_path):
     assert (found == wanted).all() or (found[::-1] == wanted).all()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_the_same_picture_has_the_same_bytes(rec, tmp_path, kind):
-    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
-    write_picture(rec.plot_head("L0H1"), first, kind)
-    write_picture(in_memory()[0].plot_head("L0H1"), second, kind)
-    assert first.read_bytes() == second.read_bytes()
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_another_process_writes_the_same_bytes(rec, tmp_path, kind):
-    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
-    write_picture(rec.plot_head("L0H1"), first, kind)
-    tests = Path(__file__).parents[1]
-    subprocess.run([sys.executable, "-c", AGAIN, str(tests), str(second)], check=True)
-    assert first.read_bytes() == second.read_bytes()
+def test_the_same_picture_has_the_same_bytes_in_another_process_too(rec, tmp_path):
+    names = [str(tmp_path / f"again.{kind}") for kind in FORMATS]
+    done = warm.run(AGAIN, *names)
+    assert done.returncode == 0, done.stderr
+    for kind in FORMATS:
+        picture = tmp_path / f"a.{kind}"
+        write_picture(rec.plot_head("L0H1"), picture, kind)
+        assert picture.read_bytes() == (tmp_path / f"again.{kind}").read_bytes()
 
 
 def test_settings_of_the_user_change_nothing(rec, tmp_path):

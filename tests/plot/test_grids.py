@@ -105,6 +105,7 @@ def test_a_stack_is_named():
     assert "tiny · cross, sink" in texts(grid([[0.5]], "sink", ABOUT, stack="cross", style={}))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.3), (8.0, 6.4), (14.0, 4.0)])
 @pytest.mark.parametrize("shape", [(1, 1), (12, 12), (30, 9), (80, 128)])
 def test_no_text_covers_another_or_leaves_the_sheet(size, shape):

@@ -138,6 +138,7 @@ def test_a_head_without_weights_is_drawn_as_it_was_kept(long):
     assert "mean of 16×16 tokens a cell; × even share, log 0.1–100" in texts(figure)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dark", [False, True])
 def test_no_text_covers_another_or_leaves_the_sheet(short, long, size, dark):

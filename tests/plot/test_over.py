@@ -99,6 +99,7 @@ def test_all_heads_side_by_side():
     assert len(rec.plot_heads_over_picture(9, heads="L1H2,L0").axes) == 6
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.0), (8.0, 8.0), (14.0, 3.5)])
 def test_every_word_is_on_the_sheet(size, dark):

@@ -106,10 +106,10 @@ def test_masked_keys_are_grey(long):
 
 
 def test_a_very_long_row_says_how_it_is_pooled():
-    rec, _ = in_memory([f" t{n}" for n in range(1200)], layers=1)
-    figure = rec.plot_row("L0H1", -1)
+    rec, _ = in_memory([f" t{n}" for n in range(1002)], layers=1)
+    figure = rec.plot_row("L0H1", -1, size=(4.0, 4.0))
     assert any("curve: max of 2 keys a point" in text for text in texts(figure))
-    assert len(figure.axes[0].get_lines()[0].get_ydata()) == 600
+    assert len(figure.axes[0].get_lines()[0].get_ydata()) == 501
 
 
 def test_of_a_head_that_is_not_exact_only_bars(long):
@@ -129,6 +129,7 @@ def test_keys_have_one_colour(long, dark, theme):
     assert {to_hex(patch.get_facecolor()) for patch in below.patches} == {theme.lines[1]}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("row", [0, 3, -1])
 def test_no_text_covers_another_or_leaves_the_sheet(short, long, size, row):

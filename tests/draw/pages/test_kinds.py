@@ -18,7 +18,7 @@ from regard.views.overview import whole_overview
 from regard.views.region import make_region
 from regard.views.row import make_row
 from regard.views.uniform import Look
-from support.recordings import Chunk, in_memory
+from support.recordings import HOSTILE, Chunk, in_memory
 
 N = 24
 SLOPES = torch.tensor([0.5, 0.25, 0.125, 0.0625])
@@ -37,16 +37,17 @@ KINDS = {
     "last rows": {"rows": (N - 6, N)},
     "some heads": {"recorded": (1, 3)},
     "bf16": {"dtype": torch.bfloat16},
+    "hostile": {"tokens": (HOSTILE * N)[:N]},
     "in bins": {"row_bin": 4, "key_bin": 4, "top_every": 3},
 }
-PAPERS = [Paper(), Paper(60, 40, "true"), Paper(40, is_ascii=True)]
+PAPERS = [Paper(), Paper(60, 40, "true"), Paper(40, is_ascii=True), Paper(30, 20, "256")]
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 def made(kind: str):
     """A prompt, its head L0H1 and the truth (L, S)."""
-    tokens = [f" t{n}" for n in range(N)]
-    rec, truths = in_memory(tokens, layers=1, **KINDS[kind])
+    options = {"tokens": [f" t{n}" for n in range(N)]} | KINDS[kind]
+    rec, truths = in_memory(layers=1, **options)
     return rec, rec.prompts[0], rec["L0H1"], truths[0, 0].truth.weights()[1]
 
 
@@ -55,6 +56,7 @@ def check(draw, answer) -> dict:
     for paper in PAPERS:
         for line in plain(finished(draw(paper), paper)):
             assert cells(line) <= paper.width and line.isprintable()
+            assert line.isascii() or not paper.is_ascii
     return json.loads(json.dumps(answer, allow_nan=False))
 
 

@@ -9,12 +9,11 @@ import pytest
 
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import region_lines
-from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
 from regard.views import region as module
 from regard.views.region import RegionView, make_region
 from regard.views.uniform import Look
-from support.recordings import HOSTILE, WORDS, in_memory
+from support.recordings import WORDS, in_memory
 
 MONO, COLOUR = Paper(), Paper(100, 40, "true")
 LONG = [f" t{n}" for n in range(90)]
@@ -89,10 +88,3 @@ def test_colours_are_times_uniform_or_weights():
     assert "× even share" in "".join(text(page(range(3), range(3))[0], COLOUR))
     raw = text(page(range(3), range(3))[0], COLOUR, Look(raw=True))
     assert "scale: weight, linear, 0–1" in "".join(raw)
-
-
-@pytest.mark.parametrize("paper", [MONO, COLOUR, Paper(30, 20, "256"), Paper(60, is_ascii=True)])
-def test_every_paper_holds_the_page(paper):
-    one, _ = page(range(12), range(12), HOSTILE)
-    for line in text(one, paper):
-        assert cells(line) <= paper.width and line.isprintable()

@@ -10,13 +10,12 @@ import pytest
 from regard.colour import shades as colours
 from regard.draw import Paper, finished, palette, plain
 from regard.draw.pages import row_lines
-from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
 from regard.views.row import find_row, make_row
 from regard.views.uniform import Look
-from support.recordings import HOSTILE, WORDS, in_memory
+from support.recordings import WORDS, in_memory
 
-MONO, SIMPLE, COLOUR = Paper(), Paper(60, is_ascii=True), Paper(80, 40, "true")
+MONO, COLOUR = Paper(), Paper(80, 40, "true")
 
 
 def page(label="L0H1", row=11, keys=None, top=4, tokens=WORDS, **options):
@@ -115,13 +114,6 @@ def test_tokens_that_are_not_there(token):
 def test_only_recorded_rows_are_found():
     rec, _ = in_memory(rows=(0, 6))
     assert find_row(rec["L0H0"], "the") == 5
-
-
-@pytest.mark.parametrize("paper", [MONO, SIMPLE, COLOUR, Paper(30, 20, "256")])
-def test_every_paper_holds_the_page(paper):
-    one, _ = page(tokens=HOSTILE)
-    for line in text(one, paper).splitlines():
-        assert cells(line) <= paper.width and line.isprintable()
 
 
 @pytest.mark.parametrize(
