@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,11 +42,3 @@ def fail(tool: object, given: str, advanced: object) -> None:
         raise MissingExtraError("loading", "transformers", "huggingface")
     if given == "bug":
         raise ZeroDivisionError("a bug")
-    if given == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def wait(tool: object, given: Path, advanced: object) -> None:
-    """Long, after a word that it has begun."""
-    given.write_text(str(os.getpid()))
-    time.sleep(600)

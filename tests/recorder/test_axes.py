@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import DINOv3ViTConfig, DINOv3ViTModel
 
 import regard
@@ -16,8 +18,9 @@ from regard.axes import Axis, Frames, Grid, Other, Tokens
 from regard.errors import InputError, RegardWarning
 from regard.recorder.axes import AxesReader, Sighted, laid_out, nearest
 from regard.recorder.pictures import Grids
-from support.families.build import build
+from support.families.build import _enliven, build
 from support.families.inputs import accepted
+from support.families.shrink import model_class, tiny_config
 
 CLASS = {"prefix": 1, "names": ("class",)}
 REGISTERS = ("class", *(f"register {n}" for n in (1, 2, 3, 4)))
@@ -70,16 +73,21 @@ def one_of(name, value):
     return value[:PATCHES] if name == "pixel_values" and value.ndim == 2 else value[:1]
 
 
-def recorded(family, generate=0, **options):
-    model = build(family)
-    inputs = {name: one_of(name, value) for name, value in accepted(model).items()}
-    with warnings.catch_warnings(), regard.record(model, **options) as rec, torch.no_grad():
-        warnings.simplefilter("ignore")
+def read(model, images=False, generate=0, **inputs):
+    with regard.record(model, images=images) as rec, torch.no_grad():
         if generate:
             model.generate(**inputs, max_new_tokens=generate, do_sample=False, eos_token_id=None)
         else:
             model(**inputs)
     return rec
+
+
+def recorded(family, generate=0):
+    model = build(family)
+    inputs = {name: one_of(name, value) for name, value in accepted(model).items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read(model, None, generate, **inputs)
 
 
 @pytest.mark.parametrize("family", EXPECTED)
@@ -89,6 +97,12 @@ def test_a_model_that_sees_or_hears_tells_its_axes(family):
         head = rec[f"{label}H0"]
         assert head.query_axis == head.key_axis == Axis.of(wanted), label
         assert len(head.key_axis) == head.shape[1]
+    (prompt,) = rec.prompts
+    grids = [grid for place in prompt.places for axis in prompt.axes(place)
+             for _, grid in axis.grids()]  # fmt: skip
+    last = (g.picture + (g.windows[1] if g.apart else g.frames) for g in grids)
+    assert len(prompt.pictures) == max(last, default=0)
+    assert all(prompt.picture(n) for n in range(len(prompt.pictures)))
 
 
 def test_cross_attention_has_words_and_moments():
@@ -117,33 +131,24 @@ def test_registers_are_told_and_grids_need_not_be_square():
         num_register_tokens=4, image_size=64,
     )  # fmt: skip
     model = DINOv3ViTModel(config)
-    with regard.record(model) as rec, torch.no_grad():
-        model(pixel_values=torch.randn(1, 3, 64, 96))
+    rec = read(model, pixel_values=torch.randn(1, 3, 64, 96))
     assert rec["L0H0"].key_axis == Axis((Grid(4, 6, prefix=5, names=REGISTERS),))
 
 
 def test_a_detector_looks_from_its_queries_at_the_backbones_grid():
     model = build("detr")
-    with regard.record(model) as rec, torch.no_grad():
-        model(pixel_values=torch.randn(1, 3, 192, 256))
+    rec = read(model, pixel_values=torch.randn(1, 3, 192, 256))
     head = rec["cross.L0H0"]
     assert head.key_axis == Axis((Grid(6, 8),))  # a picture 32 times as large
     assert not head.query_axis.grids()
     assert rec["encoder.L0H0"].query_axis == Axis((Grid(6, 8),))
 
 
-def test_positions_are_called_by_their_place():
-    head = recorded("vit")["L0H0"]
-    assert head.key_names[:3] == ["class", "(0, 0)", "(0, 1)"]
-    assert head.tokens is None
-
-
 def test_every_sequence_of_a_batch_has_its_own():
-    model = build("vit")
-    with regard.record(model) as rec, torch.no_grad():
-        model(pixel_values=torch.randn(3, 3, 64, 64))
-    axes = [prompt.axes("L0")[1] for prompt in rec.prompts]
-    assert axes == [Axis((Grid(4, 4, **CLASS),))] * 3
+    rec = read(build("vit"), pixel_values=torch.randn(3, 3, 64, 64))
+    for prompt in rec.prompts:
+        assert prompt.axes("L0")[1] == Axis((Grid(4, 4, **CLASS),))
+        assert prompt["L0H0"].key_names[:3] == ["class", "(0, 0)", "(0, 1)"]
 
 
 def test_what_nobody_can_tell_can_be_declared():
@@ -180,80 +185,71 @@ def test_a_declared_axis_that_fits_nowhere_is_told_and_nothing_is_lost(axes, sai
 
 def test_what_does_not_add_up_is_not_guessed():
     sight = Sighted("tower.conv", 1, 1, 14, 14)
-    assert laid_out(196, sight, ("class",)) == Axis((Grid(14, 14),))
-    assert laid_out(197, sight, ("class",)) == Axis((Grid(14, 14, **CLASS),))
-    assert laid_out(199, sight, ("class",)) is None
-    assert laid_out(49, sight, ()) is None  # some of the patches
     coarser = replace(sight, coarser=frozenset({(7, 7)}))
-    assert laid_out(49, coarser, ()) == Axis((Grid(7, 7),))  # a backbone's coarser layers
-    assert laid_out(100, coarser, ()) is None
-    two = replace(sight, pictures=2)
-    assert laid_out(196, two, ()) is None  # parts of both (Pixtral)
-
-
-def test_towers_are_told_apart():
+    for count, of, prefix, wanted in (
+        (196, sight, ("class",), Grid(14, 14)), (197, sight, ("class",), Grid(14, 14, **CLASS)),
+        (199, sight, ("class",), None), (49, sight, (), None),  # some of the patches
+        (49, coarser, (), Grid(7, 7)), (100, coarser, (), None),  # a backbone's coarser layers
+        (196, replace(sight, pictures=2), (), None),  # parts of both (Pixtral)
+    ):  # fmt: skip
+        assert laid_out(count, of, prefix) == (wanted and Axis((wanted,)))
     a, b = Sighted("image.conv", 1, 1, 4, 4), Sighted("video.embed.conv", 1, 2, 3, 3)
     assert nearest("video.layers.0.attn", [a, b]) == b
     assert nearest("image.layers.0.attn", [a, b]) == a
     assert nearest("anything", []) is None
 
 
-def test_image_tokens_that_no_picture_explains_say_so():
-    axis = text_axis([1, 9, 9, 9, 2])
-    assert axis == Axis((Tokens(1), Other(3, "image token"), Tokens(1)))
+def told(count):
+    return Other(count, "image token")
 
 
-def text_axis(ids, sights=(), grids=(), films=()):
-    """Of a text in which 9 stands for a patch, 8 for one of a film."""
+def seen(pictures):
+    """Pictures of 4 × 4 patches."""
+    return {"sights": [Sighted("tower.conv", pictures, 1, 4, 4)]}
 
-    class Config:
-        image_token_id = 9
-        video_token_id = 8
+
+# Qwen3-VL says when each frame is; frames are 2 × 2 here, and a picture of 2 × 4 follows, which has
+# the first number.
+BOTH = {"grids": [(1, 2, 4)], "films": [(2, 2, 2)]}
+# a text in which 9 stands for a patch, 8 for one of a film; what was seen; the parts of its axis
+TEXTS = {
+    "no picture explains them": ([1, 9, 9, 9, 2], {}, (Tokens(1), told(3), Tokens(1))),
+    # LLaVA-NeXT: a picture and its tiles, and a token at the end of every row
+    "tokens between tiles": ([9] * 36 + [1], seen(2), (told(36), Tokens(1))),
+    "two pictures": ([9] * 8 + [1], seen(2), (Grid(2, 2), Grid(2, 2, picture=1), Tokens(1))),
+    # Pixtral: a row of 4 tokens is no picture of 2 × 2
+    "tokens between rows": ([*[9] * 4, 1] * 4, seen(1), (told(4), Tokens(1)) * 4),
+    "one picture": ([9] * 4, seen(1), (Grid(2, 2),)),
+    "a picture is left over": ([9] * 32, seen(3), (told(32),)),
+    "frames with words between": (
+        [1, *[8] * 4, 2, *[8] * 4, 3, *[9] * 8], BOTH,
+        (Tokens(1), Grid(2, 2, picture=1), Tokens(1), Grid(2, 2, picture=2), Tokens(1),
+         Grid(2, 4))),
+    "a whole film": (
+        [*[8] * 8, 1, *[9] * 8], BOTH,
+        (Grid(2, 2, frames=2, picture=1), Tokens(1), Grid(2, 4))),
+    "stills and films that share tokens": (
+        [*[9] * 8, 1, *[9] * 8], {"grids": [(1, 2, 4)], "films": [(1, 4, 2)]},
+        (told(8), Tokens(1), told(8))),
+    "a film alone": ([*[9] * 8, 1], {"films": [(1, 4, 2)]}, (Grid(4, 2), Tokens(1))),  # GLM-4V
+    "an image token that the model wrote": (
+        [9] * 4 + [5, 9, 6], seen(1) | {"read": 5}, (Grid(2, 2), Tokens(3))),
+    "one that it was given": (
+        [9] * 4 + [5, 9, 6], seen(1), (told(4), Tokens(1), told(1), Tokens(1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_patches_within_a_text(name):
+    ids, given, wanted = TEXTS[name]
 
     class Model(torch.nn.Module):
-        config = Config()
+        config = SimpleNamespace(image_token_id=9, video_token_id=8)
 
-    told = Grids(list(grids), list(films))
-    return AxesReader(Model())._text(np.array(ids), list(sights), told)
-
-
-def test_tiles_with_tokens_between_them_are_not_guessed():
-    """LLaVA-NeXT: a picture and its tiles, and a token at the end of every row."""
-    sight = Sighted("tower.conv", 2, 1, 4, 4)
-    assert text_axis([9] * 36 + [1], [sight]) == Axis((Other(36, "image token"), Tokens(1)))
-    both = (Grid(2, 2), Grid(2, 2, picture=1), Tokens(1))
-    assert text_axis([9] * 8 + [1], [sight]) == Axis(both)
-
-
-def test_a_film_whose_frames_have_words_between_them():
-    """Qwen3-VL says when each frame is; frames are 2 × 2 here, and a picture of 2 × 4 follows,
-    which has the first number."""
-    told = {"grids": [(1, 2, 4)], "films": [(2, 2, 2)]}
-    axis = text_axis([1, *[8] * 4, 2, *[8] * 4, 3, *[9] * 8], **told)
-    frames = (Tokens(1), Grid(2, 2, picture=1), Tokens(1), Grid(2, 2, picture=2), Tokens(1))
-    assert axis == Axis((*frames, Grid(2, 4)))
-    whole = text_axis([*[8] * 8, 1, *[9] * 8], **told)
-    assert whole == Axis((Grid(2, 2, frames=2, picture=1), Tokens(1), Grid(2, 4)))
-
-
-def test_stills_and_films_that_share_their_tokens_are_not_guessed():
-    axis = text_axis([*[9] * 8, 1, *[9] * 8], grids=[(1, 2, 4)], films=[(1, 4, 2)])
-    assert axis == Axis((Other(8, "image token"), Tokens(1), Other(8, "image token")))
-    film = text_axis([*[9] * 8, 1], films=[(1, 4, 2)])  # a film alone (GLM-4V)
-    assert film == Axis((Grid(4, 2), Tokens(1)))
-
-
-def test_rows_of_a_picture_with_tokens_between_them_are_not_guessed():
-    """Pixtral: a row of 4 tokens is no picture of 2 × 2."""
-    sight = Sighted("tower.conv", 1, 1, 4, 4)
-    axis = text_axis([*[9] * 4, 1] * 4, [sight])
-    assert axis == Axis((Other(4, "image token"), Tokens(1)) * 4)
-    assert text_axis([9] * 4, [sight]) == Axis((Grid(2, 2),))
-
-
-def test_pictures_that_are_left_over_explain_nothing():
-    sight = Sighted("tower.conv", 3, 1, 4, 4)
-    assert text_axis([9] * 32, [sight]) == Axis((Other(32, "image token"),))
+    grids = Grids(given.get("grids", []), given.get("films", []))
+    read = {name: given[name] for name in ("read",) if name in given}
+    axis = AxesReader(Model())._text(np.array(ids), given.get("sights", []), grids, **read)
+    assert axis == Axis(wanted)
 
 
 def test_the_order_of_windows_is_transformers_own():
@@ -268,3 +264,183 @@ def test_the_order_of_windows_is_transformers_own():
     cells = [grid.cell(at) for at in range(0, grid.count, 4)]
     wanted = [divmod(int(n), 130) for n in window]
     assert [tuple(one) for one in cells] == [(t, n // 13 * 2, n % 13 * 2) for t, n in wanted]
+
+
+# ── as many as a grid has patches, by chance: they are called no patches ───────────────────────
+
+
+def small(family, cls=None, **changes):
+    """A model of a family whose configuration, or a part of it (part__name), is changed."""
+    config = tiny_config(family)
+    for name, value in changes.items():
+        *parts, last = name.split("__")
+        of = config
+        for part in parts:
+            of = getattr(of, part)
+        setattr(of, last, value)
+    torch.manual_seed(0)
+    return _enliven((cls or model_class(family))._from_config(config)).eval()
+
+
+def axes(rec, prompt=0):
+    return {label: rec.prompts[prompt].axes(label) for label in rec.prompts[prompt].places}
+
+
+def named(rec, prompt=0):
+    """Places whose queries or keys are called patches."""
+    pairs = axes(rec, prompt).items()
+    return {label for label, pair in pairs if any(axis and axis.grids() for axis in pair)}
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "queries"),
+    [("detr", (320, 320), 100), ("conditional_detr", (96, 128), 12)],
+)
+def test_object_queries_are_no_patches(family, size, queries):
+    rec = read(small(family, num_queries=queries), pixel_values=torch.randn(1, 3, *size))
+    grid = Axis((Grid(size[0] // 32, size[1] // 32),))
+    found = axes(rec)
+    assert found["encoder.L0"] == (grid, grid)
+    assert found["cross.L0"] == (Axis((Tokens(queries),)), grid)
+    assert not any(label.startswith("decoder") for label in named(rec))
+
+
+@pytest.mark.filterwarnings("ignore:not recorded")  # deformable attention
+def test_object_queries_that_were_chosen_are_no_patches():
+    rec = read(small("rt_detr", num_queries=25), pixel_values=torch.randn(1, 3, 160, 160))
+    assert named(rec) == {"encoder.L0"}
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("aria", {}),
+        ("idefics2", {"perceiver_config__resampler_n_latents": 16}),
+        ("blip-2", {"num_query_tokens": 16}),
+    ],
+)
+def test_what_sums_a_picture_up_is_no_patch(family, changes):
+    """Sixteen learnt queries of a picture with 4 × 4 patches; Aria has four of one with 2 × 2."""
+    model = small(family, **changes)
+    rec = read(model, **accepted(model))
+    assert named(rec)  # the tower's
+    for label, (queries, keys) in axes(rec).items():
+        path = rec.prompts[0].places[label].name
+        if "vision" not in path:
+            assert not queries.grids(), label
+        if "language_model" in path or "text_model" in path:
+            assert not keys.grids(), label
+
+
+def test_the_patches_that_a_masked_autoencoder_keeps_are_no_grid():
+    """A quarter of 8 × 4 × 4 is as many as 8 × 2 × 2; its decoder has the masked ones behind."""
+    model = small("videomae", transformers.VideoMAEForPreTraining)
+    mask = torch.ones(1, 128, dtype=torch.bool)
+    mask[:, torch.randperm(128)[:32]] = False
+    side, frames = model.config.image_size, model.config.num_frames
+    film = torch.randn(1, frames, 3, side, side)
+    assert not named(read(model, pixel_values=film, bool_masked_pos=mask))
+
+
+def test_patches_in_another_order_are_no_grid():
+    model = small("vit_mae", transformers.ViTMAEModel, mask_ratio=0.0)
+    side = model.config.image_size
+    assert not named(read(model, pixel_values=torch.randn(1, 3, side, side)))
+
+
+def test_sequences_with_different_numbers_of_pictures_keep_plain_positions():
+    """Two pictures of the second of two sequences are not one of each."""
+    model = build("llava")
+    vision, image = model.config.vision_config, model.config.image_token_id
+    count, side = (vision.image_size // vision.patch_size) ** 2, vision.image_size
+    ids = [[50] * (2 * count + 3), [*[image] * count, 51, *[image] * count, 52, 53]]
+    inputs = {"input_ids": torch.tensor(ids), "pixel_values": torch.randn(2, 3, side, side)}
+    rec = read(model, images=None, **inputs)
+    assert not named(rec, 0) | named(rec, 1)
+    assert all(prompt.pictures == () for prompt in rec.prompts)
+
+
+def two_pictures(family, video):
+    """A still of 4 × 6 patches and one of 8 × 2, or a film of 6 × 4 that is first in the text."""
+    model = build(family)
+    config = model.config.vision_config
+    image, film = model.config.image_token_id, model.config.video_token_id
+    width = 3 * config.temporal_patch_size * config.patch_size**2
+    ids = [50, *[film if video else image] * 6, 51, *[image] * (6 if video else 4), 52]
+    kinds = [{image: 1, film: 2}.get(one, 0) for one in ids]
+    inputs = {"input_ids": torch.tensor([ids]), "mm_token_type_ids": torch.tensor([kinds])}
+    sizes = [[1, 4, 6]] if video else [[1, 4, 6], [1, 8, 2]]
+    inputs["image_grid_thw"] = torch.tensor(sizes)
+    inputs["pixel_values"] = torch.randn(sum(h * w for _, h, w in sizes), width)
+    if video:
+        inputs["video_grid_thw"] = torch.tensor([[1, 6, 4]])
+        inputs["pixel_values_videos"] = torch.randn(24, width)
+    return read(model, **inputs)
+
+
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+def test_a_tower_that_reads_picture_after_picture_has_a_grid_for_each(family):
+    found = axes(two_pictures(family, video=False))
+    (first,), (second,) = (found[label][1].parts for label in ("L0", "L1"))
+    assert (first.height, first.width, first.picture) == (4, 6, 0)
+    assert (second.height, second.width, second.picture) == (8, 2, 1)
+
+
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen3_vl"])
+def test_a_film_before_a_still_keeps_its_own_grid(family):
+    found = axes(two_pictures(family, video=True))
+    words = next(found[label][1] for label in found if "language_model" in label)
+    assert [grid for _, grid in words.grids()] == [Grid(3, 2, picture=1), Grid(2, 3)]
+
+
+# ── from which pixels a position's numbers come ──────────────────────────────────────────────
+
+
+def centres_of(model, path, pixels):
+    """(entries, positions, 2) where the pixels lie that a module's inputs are made of, as shares of
+    the picture, if no attention moves anything; NaN for none."""
+    given, handles = [], []
+    for name, module in model.named_modules():
+        if name == path:
+            keep = lambda _, args: given.append(args[0])  # noqa: E731
+            handles.append(module.register_forward_pre_hook(keep))
+        if "attention" in type(module).__name__.lower():
+            stop = lambda _, __, made: (made[0] * 0, *made[1:])  # noqa: E731
+            handles.append(module.register_forward_hook(stop))
+    pixels = pixels.clone().requires_grad_()
+    model(pixel_values=pixels)
+    for handle in handles:
+        handle.remove()
+    entries, count, width = given[0].shape
+    found = torch.full((entries, count, 2), torch.nan)
+    weights = torch.randn(width, generator=torch.Generator().manual_seed(0))
+    for entry in range(entries):
+        for at in range(count):
+            number = (given[0][entry, at] * weights).sum()
+            (grown,) = torch.autograd.grad(number, pixels, retain_graph=True)
+            heat = grown.abs().sum((0, 1))
+            if heat.sum() > 0:
+                for axis, shares in enumerate((heat.sum(1), heat.sum(0))):
+                    middle = (torch.arange(len(shares)) + 0.5) / len(shares)
+                    found[entry, at, axis] = (shares * middle).sum() / shares.sum()
+    return found
+
+
+@pytest.mark.parametrize("size", [(48, 48), (40, 56)])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_windows_that_reach_beyond_the_picture_lie_where_their_pixels_are(size, layer):
+    """12 × 12 and 10 × 14 patches in windows of 5 × 5, in layer 1 moved by two."""
+    config = transformers.SwinConfig(
+        image_size=48, patch_size=4, embed_dim=8, depths=[2], num_heads=[2], window_size=5
+    )
+    torch.manual_seed(0)
+    model, pixels = transformers.SwinModel(config).eval(), torch.randn(1, 3, *size)
+    rec = read(model, pixel_values=pixels)
+    (_, grid), *_ = rec[f"L{layer}H0"].key_axis.grids()
+    assert grid.size == (size[0] // 4, size[1] // 4)
+    path = rec.prompts[0].places[f"L{layer}"].name
+    for window, seen in enumerate(centres_of(model, path, pixels).numpy()):
+        said = grid.centres(window)
+        beyond = (said > 1).any(1)
+        assert (abs(seen - said) < 0.4 / max(grid.size))[~beyond].all()
+        assert (seen != seen)[beyond].all()  # padding comes from nowhere

@@ -10,169 +10,94 @@ import pytest
 import torch
 
 import regard
-from real_models import smollm2
+from real_models import smollm2, whisper
 from recorder.models import tiny, tokens
+from recorder.test_weights import translator
 from regard.errors import InputError, ShapeError
 from regard.recorder import drive as driving
 from regard.recorder.drive import Estimate, _line, compare_with_eager, drive, estimate
 from regard.recorder.plan import Choice, Size, make_plan
-from regard.recorder.tokens import (
-    Encoded,
-    check_length,
-    check_reads_text,
-    encode,
-    positions_of,
-)
+from regard.recorder.tokens import Encoded, check_length, check_reads_text, encode, positions_of
 
 
 def encoded(count: int) -> Encoded:
     return Encoded(tokens(count), "", "some tokens")
 
 
-def test_a_model_that_only_reads_is_not_asked_to_write() -> None:
-    model = tiny("bert")
-    with regard.record(model) as rec:
-        with pytest.raises(InputError, match=r"--generate 2: .*\(Bert.*\) only reads"):
-            drive(rec, encoded(5), generate=2)
-        assert drive(rec, encoded(5)) == []
-
-
-def test_chunks_and_generation_are_one_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("queries", [None, 5])
+def test_chunks_and_generation_are_one_prompt(
+    monkeypatch: pytest.MonkeyPatch, queries: int | None
+) -> None:
     monkeypatch.setattr(driving, "CHUNK", 64)
     model = tiny("llama", num_key_value_heads=2)
-    prompt, heard = encoded(150), []
+    prompt, steps = encoded(150), []
     plan = estimate(model, prompt.ids, Choice()).plan(158, 10**9)
-    with regard.record(model) as rec:
-        written = drive(rec, prompt, generate=8, plan=plan, advanced=heard.append)
-    assert len(heard) == 3 * 2 + len(written)  # two layers a chunk, then token by token
-    assert sum(heard) == pytest.approx(150 + len(written))
+    with regard.record(model, queries=queries) as rec:
+        written = drive(rec, prompt, generate=8, plan=plan, advanced=steps.append)
+    assert len(steps) == 3 * 2 + len(written)  # two layers a chunk, then token by token
+    assert sum(steps) == pytest.approx(150 + len(written))
     with torch.no_grad():
         expected = model.generate(prompt.ids, max_new_tokens=8, do_sample=False)
     assert written == expected[0, 150:].tolist()
     (one,) = rec.prompts
-    assert one.generated == len(written)
-    assert len(one.ids) == 150 + len(written)
-    assert rec["L1H2"].shape == (150 + len(written),) * 2
-    assert abs(sum(p for _, p in one.next)) <= 1 and len(one.next) == 5
-    found = compare_with_eager(model, rec.recording, prompt.ids)
-    assert found is not None
-    assert found.heads == 8 and found.rows == 150 and found.max_error < 1e-5
-    assert "max error" in found.line()
+    whole = 150 + len(written)
+    assert (one.generated, len(one.ids), len(one.next)) == (len(written), whole, 5)
+    assert abs(sum(p for _, p in one.next)) <= 1
+    assert rec["L1H2"].shape == (whole, whole)
+    assert rec["L1H2"].place.rows == ((0, whole) if queries is None else (145, whole))
+    if queries is None:
+        found = compare_with_eager(model, rec.recording, prompt.ids)
+        assert found is not None
+        assert found.heads == 8 and found.rows == 150 and found.max_error < 1e-5
+        assert "max error" in found.line()
 
 
-def test_the_last_rows_are_those_of_the_whole_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driving, "CHUNK", 64)
-    with regard.record(tiny("llama"), queries=5) as rec:
-        written = drive(rec, encoded(150), generate=2)
-    assert rec["L0H0"].place.rows == (145, 150 + len(written))
-
-
-def test_layers_of_a_translator_are_those_of_all_its_stacks() -> None:
-    options = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 2}
-    model = tiny("t5", decoder_start_token_id=0, **options)
-    assert len(estimate(model, tokens(9), Choice()).every) == 6
-    assert len(estimate(model, tokens(9), Choice.of("1", None, None)).chosen) == 3
-    with regard.record(model, layers=[1]) as rec:
-        drive(rec, encoded(9), generate=2)
-    assert all(rec[f"{stack}.L1H0"].exact for stack in ("encoder", "decoder", "cross"))
-
-
-def test_an_encoder_reads_at_once() -> None:
+def test_encoders_and_translators() -> None:
     model = tiny("bert")
     with regard.record(model) as rec:
+        with pytest.raises(InputError, match=r"--generate 2: .*\(Bert.*\) only reads"):
+            drive(rec, encoded(5), generate=2)
         assert drive(rec, encoded(30)) == []
     found = compare_with_eager(model, rec.recording, tokens(30))
     assert found is not None and found.max_error < 1e-5
     assert compare_with_eager(model, rec.recording, tokens(300)) is None
-
-
-def test_a_translator_writes_another_text() -> None:
-    options = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 2}
-    model = tiny("t5", decoder_start_token_id=0, eos_token_id=None, **options)
-    with regard.record(model) as rec:
+    model = translator("t5")
+    assert len(estimate(model, tokens(9), Choice()).every) == 6
+    assert len(estimate(model, tokens(9), Choice.of("1", None, None)).chosen) == 3
+    with regard.record(model, layers=[1]) as rec:
         written = drive(rec, encoded(9), generate=4)
-    assert len(written) == 4
-    assert rec["cross.L0H0"].shape == (4, 9)
+    assert rec["cross.L1H0"].shape == (len(written), 9)
+    assert all(rec[f"{stack}.L1H0"].exact for stack in ("encoder", "decoder", "cross"))
 
 
-def test_prompts_that_are_too_long_or_empty() -> None:
+def test_prompts_that_cannot_be_read() -> None:
     model = tiny("llama", max_position_embeddings=64)
     assert positions_of(model) == 64
+    assert positions_of(tiny("roberta", max_position_embeddings=514)) == 512  # behind its padding
     check_length(model, 60, 4)
     with pytest.raises(ShapeError, match=r"60 tokens and 10 to generate.*64 positions.*by 6"):
         check_length(model, 60, 10)
-    with pytest.raises(InputError, match="empty"):
-        encode(None, "  \n")
-    with pytest.raises(InputError, match="no tokenizer"):
-        encode(None, "text")
-
-
-def test_roberta_counts_from_behind_its_padding() -> None:
-    assert positions_of(tiny("roberta", max_position_embeddings=514)) == 512
-
-
-def test_a_model_of_sound_reads_no_text() -> None:
-    from real_models import whisper
-
+    for text, said in (("  \n", "empty"), ("text", "no tokenizer")):
+        with pytest.raises(InputError, match=said):
+            encode(None, text)
     with pytest.raises(InputError, match="input features, not text"):
         check_reads_text(whisper().model, "whisper-tiny.en")
 
 
-def test_whisper_is_recorded_by_who_runs_it() -> None:
-    from real_models import whisper
-
-    model = whisper().model
-    features = torch.zeros(1, 80, 3000)
-    with torch.no_grad(), regard.record(model) as rec:
-        model.generate(features, max_new_tokens=3, do_sample=False)
-    assert rec.stacks == {"encoder": (4, 6), "decoder": (4, 6), "cross": (4, 6)}
-    assert rec["encoder.L0H0"].shape == (1500, 1500)
-    cross = rec["cross.L3H5"]
-    assert cross.shape[1] == 1500
-    np.testing.assert_allclose(cross.rows(0).sum(), 1, atol=1e-4)
-
-
-# ── a real model ─────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Any:
+def test_smollm2() -> None:
     loaded = smollm2()
     prompt = encode(loaded.tokenizer, "The capital of France is")
     with regard.record(loaded.model, tokenizer=loaded.tokenizer) as rec:
         drive(rec, prompt)
-    return rec
-
-
-def test_smollm2_says_paris(recorded: Any) -> None:
-    assert recorded.prompts[0].next[0][0] == " Paris"
-    assert recorded.tokens == ["The", " capital", " of", " France", " is"]
-    assert recorded.prompts[0].bos == ""
-    assert recorded.stacks == {"": (30, 9)}
-
-
-def test_smollm2_replayed_is_smollm2_eager(recorded: Any) -> None:
-    loaded = smollm2()
-    ids = encode(loaded.tokenizer, "The capital of France is").ids
-    found = compare_with_eager(loaded.model, recorded.recording, ids)
-    assert found is not None and found.heads == 270
-    assert found.max_error < 1e-4
-
-
-def test_smollm2_has_strong_sinks() -> None:
-    loaded = smollm2()
-    prompt = encode(loaded.tokenizer, "The cat sat on the mat because it was tired.")
-    with regard.record(loaded.model, tokenizer=loaded.tokenizer) as rec:
-        drive(rec, prompt)
-    assert np.mean(rec.grid("first")) > 0.5
-
-
-def test_a_chat_is_put_into_the_template() -> None:
-    tokenizer = smollm2().tokenizer
-    found = encode(tokenizer, "Hello", chat=True)
-    text = tokenizer.decode(found.ids[0])
-    assert "<|im_start|>user\nHello<|im_end|>" in text
-    assert text.endswith("<|im_start|>assistant\n")
+    (one,) = rec.prompts
+    assert one.next[0][0] == " Paris" and one.bos == "" and rec.stacks == {"": (30, 9)}
+    assert rec.tokens == ["The", " capital", " of", " France", " is"]
+    found = compare_with_eager(loaded.model, rec.recording, prompt.ids)
+    assert found is not None and found.heads == 270 and found.max_error < 1e-4
+    assert np.mean(rec.grid("first")) > 0.5  # strong sinks
+    chat = loaded.tokenizer.decode(encode(loaded.tokenizer, "Hello", chat=True).ids[0])
+    assert "<|im_start|>user\nHello<|im_end|>" in chat
+    assert chat.endswith("<|im_start|>assistant\n")
 
 
 # ── plans for prompts of any length, from one short run ────────────────────────────────────────
@@ -190,6 +115,9 @@ def test_a_plan_counts_the_chosen_layers_and_heads() -> None:
     assert some.plan(100, 10**9).total_bytes < every.plan(100, 10**9).total_bytes
     assert 0 < every.seconds(100) < every.seconds(1000) < every.seconds(1000, generate=50)
     assert model.config._attn_implementation == "sdpa"
+    for choice, said in ((("7", None), "layer 7"), ((None, "9"), "head 9")):
+        with pytest.raises(InputError, match=f"{said} does not exist"):
+            estimate(model, tokens(20), Choice.of(*choice, None))
 
 
 def test_time_is_what_was_measured_times_how_much_there_is() -> None:
@@ -199,21 +127,12 @@ def test_time_is_what_was_measured_times_how_much_there_is() -> None:
     assert one.seconds(10_000, generate=5) == pytest.approx(10 + 1e-9 * cells + 0.5)
 
 
-def test_what_does_not_exist_is_told_before_anything_runs() -> None:
-    model = tiny("llama")
-    with pytest.raises(InputError, match="layer 7 does not exist"):
-        estimate(model, tokens(20), Choice.of("7", None, None))
-    with pytest.raises(InputError, match="head 9 does not exist"):
-        estimate(model, tokens(20), Choice.of(None, "9", None))
-
-
 @pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("fixed", [0.0, 0.02])
-@pytest.mark.parametrize("each", [1e-7, 1e-5])
+@pytest.mark.parametrize(("fixed", "each"), [(0.0, 1e-7), (0.02, 1e-5)])
 def test_a_fixed_cost_is_not_multiplied(fixed: float, each: float, power: int) -> None:
     """A GPU takes as long for 128 tokens as for 2,048; what a call costs is not a rate."""
 
-    def took(count: int) -> float:
+    def took(count: int) -> Any:
         return fixed + each * count**power
 
     call, rate = _line(took, (1, took(1)), 128, 2048, power)

@@ -1,13 +1,9 @@
-"""Processes that do one task after another, and how they end."""
+"""Processes that do one task after another; for those that are killed see
+tests/cli/test_documents.py."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -50,7 +46,6 @@ def test_every_task_once_by_tools_that_are_made_once():
         ("file", FileError, "shard-7: the disk is full"),
         ("extra", RegardError, "shard-7: loading needs the package 'transformers'"),
         ("bug", RegardError, r"shard-7: worker \d \(process \d+\) ended with status 1"),
-        ("kill", RegardError, r"shard-7: worker \d \(process \d+\) was killed by SIGKILL"),
     ],
 )
 def test_the_error_names_the_task_and_the_worker(forked, how, kind, said):
@@ -75,39 +70,3 @@ def _workers() -> list[str]:
 def test_fewer_than_one_are_refused():
     with pytest.raises(InputError, match="--jobs 0"):
         Workers(0, chores.make)
-
-
-ORPHANED = """
-import sys
-from pathlib import Path
-from recorder import chores
-from regard.recorder.jobs import Task, Workers
-if __name__ == "__main__":
-    with Workers(1, chores.make) as workers:
-        list(workers.run([Task("long", chores.wait, Path(sys.argv[1]))]))
-"""
-
-
-def test_no_worker_outlives_a_parent_that_was_killed(tmp_path):
-    script, begun = tmp_path / "parent.py", tmp_path / "begun"
-    script.write_text(ORPHANED)
-    tests = Path(__file__).resolve().parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(tests)}
-    with subprocess.Popen([sys.executable, script, begun], env=environment) as parent:
-        end = time.monotonic() + 300
-        while not (begun.exists() and begun.read_text()):
-            assert parent.poll() is None and time.monotonic() < end
-            time.sleep(0.05)
-        parent.kill()
-    worker = int(begun.read_text())
-    while alive(worker):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie that nobody has asked after."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

@@ -48,8 +48,9 @@ def ids(tokens: int = TOKENS) -> torch.Tensor:
     return torch.randint(0, 50, (1, tokens), generator=torch.Generator().manual_seed(1))
 
 
-def read(name: str, folder: str, budget: str) -> None:
-    record_over_ranks(MODELS[name](), ids(), folder, budget=budget)
+def read(folder: str, budget: str, names: list[str]) -> None:
+    for name in names:
+        record_over_ranks(MODELS[name](), ids(), f"{folder}/{name}", budget=budget)
 
 
 def alone(name: str, path: Path, budget: str) -> regard.recording.Recording:
@@ -59,24 +60,22 @@ def alone(name: str, path: Path, budget: str) -> regard.recording.Recording:
     return regard.open(path)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(("size", "budget"), [(2, "2GB"), (3, "2GB"), (3, "200kB")])
-def test_the_folder_answers_as_one_rank_does(
-    tmp_path: Path, name: str, size: int, budget: str
-) -> None:
-    run(size, read, name, str(tmp_path / "ranks"), budget)
-    with (
-        alone(name, tmp_path / "one.regard", budget) as one,
-        regard.open(tmp_path / "ranks") as every,
-    ):
-        assert len(list((tmp_path / "ranks").glob("rank-*.regard"))) == size
-        assert every.tokens == one.tokens
-        assert not every.damage
-        assert every.prompts[0].places.keys() == one.prompts[0].places.keys()
-        for statistic in ("entropy", "peak", "first", "duplicate", "previous", "non_sink"):
-            np.testing.assert_allclose(every.grid(statistic), one.grid(statistic), rtol=2e-5)
-        for label in ("L0H0", "L1H3"):
-            same_head(every[label], one[label])
+@pytest.mark.parametrize(("size", "budget"), [(2, "2GB"), (3, "200kB")])
+def test_the_folder_answers_as_one_rank_does(tmp_path: Path, size: int, budget: str) -> None:
+    run(size, read, str(tmp_path), budget, list(MODELS))
+    for name in MODELS:
+        with (
+            alone(name, tmp_path / f"{name}.regard", budget) as one,
+            regard.open(tmp_path / name) as every,
+        ):
+            assert len(list((tmp_path / name).glob("rank-*.regard"))) == size
+            assert every.tokens == one.tokens
+            assert not every.damage
+            assert every.prompts[0].places.keys() == one.prompts[0].places.keys()
+            for statistic in ("entropy", "peak", "first", "duplicate", "previous", "non_sink"):
+                np.testing.assert_allclose(every.grid(statistic), one.grid(statistic), rtol=2e-5)
+            for label in ("L0H0", "L1H3"):
+                same_head(every[label], one[label])
 
 
 def same_head(found: recording.Head, right: recording.Head) -> None:
@@ -91,25 +90,23 @@ def same_head(found: recording.Head, right: recording.Head) -> None:
         )
 
 
-def refuse(name: str) -> list[str]:
+def refuse() -> list[str]:
     said = []
-    for model, prompt in (
-        (nn.Linear(2, 2), ids()),
-        (MODELS[name](), ids().expand(2, -1)),
-        (MODELS[name](), ids()[:, :20]),
-    ):
+    for model, prompt in ((nn.Linear(2, 2), ids()), *(
+        (make(), some) for make in MODELS.values() for some in (ids().expand(2, -1), ids(20))
+    )):  # fmt: skip
         with pytest.raises(InputError) as error:
             record_over_ranks(model, prompt, "nowhere")
         said.append(str(error.value))
     return said
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_what_cannot_be_read_over_ranks_is_said_before_anything_runs(name: str) -> None:
-    for kind, batch, short in run(3, refuse, name):
+def test_what_cannot_be_read_over_ranks_is_refused_before_anything_runs() -> None:
+    for kind, *others in run(3, refuse):
         assert "Linear is no causal language model" in kind
-        assert "give one prompt: (1, tokens)" in batch
-        assert "20 tokens are too few for 3 ranks" in short
+        for batch, short in zip(others[::2], others[1::2], strict=True):
+            assert "give one prompt: (1, tokens)" in batch
+            assert "20 tokens are too few for 3 ranks" in short
     assert not Path("nowhere").exists()
 
 
@@ -140,7 +137,7 @@ def read_anew(folder: str, is_failing: bool) -> str:
         if is_failing and dist.get_rank() == 1:
             patch.setattr(Writer, "close", _full)
         try:
-            record_over_ranks(llama(), ids(), folder, layers=[1], overwrite=True)
+            record_over_ranks(llama(), ids(), folder, layers=[1], heads=[0, 2], overwrite=True)
         except (FileError, UnavailableError) as error:
             return str(error)
     return ""
@@ -151,8 +148,8 @@ def _full(_: Any) -> None:
 
 
 def test_an_older_recording_stays_until_the_files_of_all_ranks_are_whole(tmp_path: Path) -> None:
-    folder = tmp_path / "ranks"
-    run(3, read, "llama", str(folder), "2GB")
+    folder = tmp_path / "llama"
+    run(3, read, str(tmp_path), "2GB", ["llama"])
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     told = run(2, read_anew, str(folder), True, disturbed=True, patience=5.0)
     assert all(told)
@@ -162,13 +159,4 @@ def test_an_older_recording_stays_until_the_files_of_all_ranks_are_whole(tmp_pat
     assert sorted(f.name for f in folder.iterdir()) == ["rank-0000.regard", "rank-0001.regard"]
     with regard.open(folder) as found:
         assert found.prompts[0].finished and len(found.tokens) == TOKENS
-
-
-def test_a_layer_can_be_chosen(tmp_path: Path) -> None:
-    run(2, read_some, str(tmp_path / "ranks"))
-    with regard.open(tmp_path / "ranks") as found:
         assert found.prompts[0].labels() == ["L1H0", "L1H2"]
-
-
-def read_some(folder: str) -> None:
-    record_over_ranks(llama(), ids(), folder, layers=[1], heads=[0, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -34,69 +35,31 @@ def holds_each_sequence(rec: Any, model: Named, ids: Tensor, mask: Tensor) -> No
             np.testing.assert_allclose(head[:, :], truth.numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("padding", ["none", "left", "right"])
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-@pytest.mark.parametrize("torchs", [True, False], ids=["torch", "regard"])
+KINDS = itertools.product(["none", "left", "right"], [1, 2, 3, 4], [True, False])
+NAMED: dict[str, Any] = {
+    "two by place": lambda ids, mask: ((ids, mask), {}),
+    "one by place": lambda ids, mask: ((ids,), {"attention_mask": mask}),
+    "none by place": lambda ids, mask: ((), {"attention_mask": mask, "input_ids": ids}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "padding", "count", "torchs"),
+    [(name, *kind) for name, kind in zip(itertools.cycle([*CALLS, *NAMED]), KINDS, strict=False)],
+)
 @torch.no_grad()
-def test_every_structure(torchs: bool, count: int, padding: str) -> None:
+def test_every_structure(name: str, padding: str, count: int, torchs: bool) -> None:
+    """Twelve ways to hand a batch over, and every kind of batch."""
     ids, mask = batch_of(count, padding)
-    model: Named = Reader(torchs)
-    for call in CALLS.values():
-        args, kwargs = call(ids, mask)
-        with regard.record(model) as rec:
-            model(*args, **kwargs)
-        holds_each_sequence(rec, model, ids, mask)
-    model = Named(torchs)
-    for args, kwargs in ([(ids, mask), {}], [(ids,), {"attention_mask": mask}],
-                         [(), {"attention_mask": mask, "input_ids": ids}]):  # fmt: skip
-        with regard.record(model) as rec:
-            model(*args, **kwargs)
-        holds_each_sequence(rec, model, ids, mask)
-
-
-class Encoder(nn.Sequential):
-    """As sentence-transformers call a model: one dict passes through every part."""
-
-    class Words(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.bert = tiny("bert")
-
-        def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-            known = {name: features[name] for name in ("input_ids", "attention_mask")}
-            return features | {"tokens": self.bert(**known).last_hidden_state}
-
-    class Mean(nn.Module):
-        def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-            weight = features["attention_mask"][..., None]
-            return features | {"sentence": (features["tokens"] * weight).sum(1) / weight.sum(1)}
-
-    def __init__(self) -> None:
-        super().__init__(self.Words(), self.Mean())
-
-
-@pytest.mark.parametrize("padding", ["none", "left", "right"])
-@torch.no_grad()
-def test_sentence_encoders(padding: str) -> None:
-    ids, mask = batch_of(3, padding)
-    ids = ids.clamp(max=49)
-    model = Encoder()
-    plain = model({"input_ids": ids, "attention_mask": mask})["sentence"]
+    model = Reader(torchs) if name in CALLS else Named(torchs)
+    args, kwargs = (CALLS | NAMED)[name](ids, mask)
     with regard.record(model) as rec:
-        found = model({"input_ids": ids, "attention_mask": mask})["sentence"]
-    torch.testing.assert_close(found, plain)
-    truth = eager(model[0].bert, input_ids=ids, attention_mask=mask).attentions
-    assert [len(one.ids) for one in rec.recording.prompts] == mask.sum(1).tolist()
-    for number, prompt in enumerate(rec.recording.prompts):
-        real = mask[number].bool()
-        for head in prompt:
-            wanted = truth[head.layer][number, head.head][real][:, real]
-            np.testing.assert_allclose(head[:, :], wanted.numpy(), atol=1e-5)
+        model(*args, **kwargs)
+    holds_each_sequence(rec, model, ids, mask)
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
 @torch.no_grad()
-def test_several_texts_in_one_call_are_prompts_of_their_own(count: int) -> None:
+def test_several_texts_in_one_call_are_prompts_of_their_own() -> None:
     """Siamese towers: as many sequences as each text has, each with its own padding."""
 
     class Twins(nn.Module):
@@ -108,7 +71,7 @@ def test_several_texts_in_one_call_are_prompts_of_their_own(count: int) -> None:
             return self.tower(**one)[:, 0] @ self.tower(**other)[:, 0].mT
 
     model = Twins()
-    texts = [batch_of(2, "right"), batch_of(count, "left")]
+    texts = [batch_of(2, "right"), batch_of(3, "left")]
     given = [{"input_ids": ids, "attention_mask": mask} for ids, mask in texts]
     with regard.record(model) as rec:
         model(*given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy as np
 import regard
 from regard.recorder.documents import CorpusRequest, carry_out, claimed, gather, prepare
 from regard.recorder.jobs import Task
-from regard.recorder.shards import ModelSpec, ShardRecorder
+from regard.recorder.shards import RecordOptions, ShardRecorder
 
-__all__ = ["Inline", "WORDS", "arrays_of", "documents", "recorded", "save_model", "write_jsonl"]
+__all__ = ["WORDS", "arrays_of", "documents", "inline", "recorded", "save_model", "write_jsonl"]
 
 WORDS = "the sea rises twice a day and falls again because moon pulls on water .".split()
 
@@ -70,11 +71,21 @@ class Inline:
 
 def recorded(model: Path, asked: CorpusRequest) -> list[str]:
     """The files that a run makes, in this process."""
-    found, bad = gather(asked)
-    workers: Any = Inline(ModelSpec(str(model), asked.options))
+    documents, bad = gather(asked)
+    workers = inline(model, asked.options)
     with claimed(asked.folder):
-        run = prepare(asked, found, bad, workers)
+        run = prepare(asked, documents, bad, workers)
         return list(carry_out(run, asked, workers))
+
+
+def inline(model: Path, options: RecordOptions) -> Any:
+    """As `Workers` of a model; each model is loaded once."""
+    return Inline(lambda _: ShardRecorder(_loaded(model), options))
+
+
+@cache
+def _loaded(model: Path) -> Any:
+    return regard.models.load(str(model))
 
 
 def arrays_of(folder: Path) -> dict[str, dict[str, bytes]]:

@@ -1,0 +1,333 @@
+"""Processes, disks and GPUs that give out while a model is recorded: what was written is whole, and
+an older file stays until the new one is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from recorder.models import Stack, tiny, tokens
+from recorder.truth import agrees
+from regard.errors import DTypeError, FileError, InputError
+from regard.recorder import background_writer, reduce, session
+from regard.recorder.background_writer import BackgroundWriter, bring
+from regard.recording import Reader, Writer, check
+from regard.recording.format import log
+
+FRAME, ROOM = 2_000_000, 8_000_000  # bytes: large enough for threads, few enough to be quick
+
+BEHIND = f"""
+import sys, numpy as np
+from regard.recorder.background_writer import BackgroundWriter
+from regard.recording import Writer
+store = BackgroundWriter(Writer(sys.argv[1]), room={ROOM})
+for n in range(10**6):
+    store.add(f"t{{n}}", np.full({FRAME}, n % 251, np.uint8))
+    print(n, flush=True)
+"""
+
+
+def test_a_killed_process_loses_what_waits_and_the_frame_it_was_writing(tmp_path: Path) -> None:
+    path = tmp_path / "a.regard"
+    command = [sys.executable, "-c", BEHIND, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        done = [int(child.stdout.readline()) for _ in range(9)]
+        child.send_signal(signal.SIGKILL)
+        done += [int(line) for line in child.stdout if line.endswith("\n")]
+    with Reader(path) as reader:
+        # what was added and is missing fits the room
+        assert len(reader) >= done[-1] + 1 - ROOM // FRAME and not reader.is_live
+        assert list(reader) == [f"t{n}" for n in range(len(reader))]
+        for n, name in enumerate(reader):
+            assert (reader.array(name) == n % 251).all()
+        assert all(one.reason == "a frame that was not finished" for one in reader.damage)
+
+
+def test_a_limit_on_the_file_size_is_met_in_a_thread(tmp_path: Path) -> None:
+    path = tmp_path / "a.regard"
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9_000_000, 9_000_000))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", limit + BEHIND, str(path)], capture_output=True, text=True
+    )
+    said = done.stderr.splitlines()[-1]
+    assert "FileError" in said and "File too large); all before byte" in said
+    report = check(path)
+    assert report.is_whole and report.tensors == 4
+
+
+# ── a model on a GPU is recorded by threads ──────────────────────────────────────────────────
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A small Llama that is recorded as one on a GPU is."""
+    made = tiny("llama")
+    monkeypatch.setattr(background_writer, "_LARGE", 1000)
+    monkeypatch.setattr(session, "_is_on_gpu", lambda model: model is made)
+    return made
+
+
+def writers_of(model: Any, path: Path) -> list[str]:
+    """The threads that write the file of a recording."""
+    names = set()
+    real = log._write_some
+
+    def watched(descriptor: int, parts: list[memoryview]) -> int:
+        names.add(threading.current_thread().name)
+        return real(descriptor, parts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "_write_some", watched)
+        with torch.no_grad(), regard.record(model, path):
+            model(tokens(300))
+    return sorted(names)
+
+
+def test_threads_write_the_file_that_a_caller_would(tmp_path: Path, model: Any) -> None:
+    assert "regard-writer" in writers_of(model, tmp_path / "a.regard")
+    assert writers_of(tiny("llama"), tmp_path / "b.regard") == ["MainThread"]
+    with Reader(tmp_path / "a.regard") as a, Reader(tmp_path / "b.regard") as b:
+        assert list(a) == list(b)
+        assert all(np.array_equal(a.words(name), b.words(name)) for name in a)
+
+
+def test_a_full_disk_is_one_sentence_whichever_thread_meets_it(
+    tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real, left = tmp_path / "a.regard", log._write_some, [13]  # the header and 12 frames
+
+    def some(descriptor: int, parts: list[memoryview]) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, parts)
+
+    message = r"^[^\n]*a\.regard: cannot be written \(No space left on device\); all before"
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "_write_some", some)
+        with (
+            pytest.raises(FileError, match=message),
+            torch.no_grad(),
+            regard.record(model, path),
+        ):
+            model(tokens(300))
+            model(tokens(300))  # by then one of them has met it
+    report = check(path)
+    assert report.is_whole and report.frames == 12 and not report.is_closed
+
+
+def test_a_slow_disk_only_slows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, most = log._write_some, []
+    dice = np.random.default_rng(0)
+    arrays = [dice.integers(0, 255, FRAME if n % 3 else 50, np.uint8) for n in range(20)]
+    with Writer(tmp_path / "fast") as fast:
+        for n, array in enumerate(arrays):
+            fast.add(str(n), array, {"what": "rows"})
+
+    def slow(descriptor: int, parts: list[memoryview]) -> int:
+        most.append(behind._held)
+        time.sleep(0.01)
+        return real(descriptor, [part[: FRAME // 2] for part in parts[:3]])
+
+    writer = Writer(tmp_path / "slow")
+    behind = BackgroundWriter(writer, room=ROOM)
+    monkeypatch.setattr(log, "_write_some", slow)
+    for n, array in enumerate(arrays):
+        behind.add(str(n), array, {"what": "rows"})
+    behind.close()
+    assert (tmp_path / "slow").read_bytes() == (tmp_path / "fast").read_bytes()
+    assert FRAME < max(most) <= ROOM
+
+
+def some(size: int) -> np.ndarray[Any, Any]:
+    return np.zeros(size, np.uint8)
+
+
+def test_frames_stand_in_the_order_of_the_calls_whichever_is_ready_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_writer, "_LARGE", 100)
+    monkeypatch.setattr(background_writer, "cores", lambda: 5)
+    real, last_ready, threads = Writer.prepare, threading.Event(), set()
+
+    def prepare(name: str, *given: Any, **more: Any) -> Any:
+        made = real(name, *given, **more)
+        threads.add(threading.current_thread().name)
+        if name == "a3":
+            last_ready.set()
+        assert name != "a0" or last_ready.wait(120)
+        return made
+
+    monkeypatch.setattr(Writer, "prepare", staticmethod(prepare))
+    behind = BackgroundWriter(Writer(tmp_path / "a.regard"))
+    for number in range(4):
+        behind.add(f"a{number}", some(100))
+        behind.add(f"small{number}", some(5))
+        behind.note({f"note{number}": "x"})
+    behind.flush()
+    truth = [f"{name}{n}" for n in range(4) for name in ("a", "small")]
+    with Reader(tmp_path / "a.regard") as reader:  # which goes on
+        assert list(reader) == truth and len(reader.metadata) == 4
+    with pytest.raises(DTypeError, match="cannot be recorded as F32"):
+        behind.add("b", some(100), dtype="F32")
+        behind.add("c", some(100))
+        behind.flush()
+    behind.add("d", some(100))
+    behind.close()
+    with Reader(tmp_path / "a.regard") as reader:
+        assert list(reader) == [*truth, "d"]
+    assert len([name for name in threads if name.startswith("regard-checksum")]) > 1
+    assert not any(one.name.startswith("regard-") for one in threading.enumerate())
+
+
+@pytest.mark.parametrize("where", ["model", "measuring"])
+def test_a_gpu_that_is_full_leaves_what_was_read(
+    tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The model's second layer, or what is measured of it, finds no memory in the second chunk."""
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has …")
+
+    path, ids = tmp_path / "a.regard", tokens(300)
+    with pytest.raises(torch.OutOfMemoryError), torch.no_grad(), regard.record(model, path) as rec:
+        rec.expect(600)
+        cache = model(ids, use_cache=True).past_key_values
+        if where == "model":
+            monkeypatch.setattr(model.model.layers[1].mlp, "forward", full)
+        else:
+            monkeypatch.setattr(reduce, "measured", full)
+        model(ids, past_key_values=cache)
+    assert check(path).is_whole and check(path).is_closed
+    with regard.open(path) as rec:
+        assert not rec.prompts[0].finished
+        rows = np.asarray(rec["L1H0"])
+        assert rows.shape[0] == (600 if where == "model" else 300)
+        agrees(rec["L1H0"], rows)
+
+
+class Elsewhere:
+    """What `bring` asks of a tensor on a GPU, whose numbers come when its stream is waited for."""
+
+    device, shape, dtype = torch.device("cuda", 1), (3,), torch.int64
+
+    def contiguous(self) -> Elsewhere:
+        return self
+
+
+def test_copies_from_a_gpu_begin_at_once_and_are_waited_for_when_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    copies: list[torch.Tensor] = []
+
+    def empty(shape: Any, *, dtype: Any, device: Any, pin_memory: bool) -> Any:
+        assert device == "cpu" and pin_memory  # else the GPU's host would have to wait
+        made = torch.zeros(shape, dtype=dtype)
+
+        def copy_(source: Any, non_blocking: bool) -> torch.Tensor:
+            assert non_blocking and isinstance(source, Elsewhere)
+            asked.append("copy")
+            copies.append(made)
+            return made
+
+        return SimpleNamespace(copy_=copy_)
+
+    def arrive() -> None:
+        asked.append("waited")
+        for number, copy in enumerate(copies):
+            copy.fill_(number + 1)
+
+    def record_event() -> Any:
+        asked.append("event")
+        return SimpleNamespace(synchronize=arrive)
+
+    stream = SimpleNamespace(record_event=record_event)
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(torch.cuda, "current_stream", {Elsewhere.device: stream}.__getitem__)
+    here = torch.arange(4)[::2]
+    given: dict[str, Any] = {"a": Elsewhere(), "b": Elsewhere(), "here": here}
+    arrived = bring(given)
+    assert asked == ["copy", "copy", "event"]
+    arrays = arrived()
+    assert asked == ["copy", "copy", "event", "waited"]
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "a": [1, 1, 1], "b": [2, 2, 2], "here": [0, 2],
+    }  # fmt: skip
+    assert arrays["here"].ctypes.data == here.data_ptr()  # nothing on the host is copied
+
+
+# ── an older file ────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_existing_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.regard"
+    path.write_text("mine")
+    with pytest.raises(FileError, match="exists already"), regard.record(Stack(), path):
+        pass
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, FileError])
+def test_a_run_that_fails_leaves_the_older_file(tmp_path: Path, error: type[Exception]) -> None:
+    """What it recorded is beside it, as a note on the error says."""
+    model, path = tiny("llama"), tmp_path / "run.regard"
+    path.write_bytes(b"mine")
+    recorder = regard.record(model, path, overwrite=True)
+    with pytest.raises(error) as caught, torch.no_grad(), recorder:
+        model(tokens(9))
+        raise error("stopped")
+    partial = tmp_path / "run.regard.partial"
+    assert path.read_bytes() == b"mine" and recorder.left == partial
+    assert str(partial) in caught.value.__notes__[0]
+    assert len(recorder.tokens) == 9  # of what was recorded, not of the older file
+    with regard.open(partial) as rec:
+        assert len(rec.tokens) == 9
+
+
+def _full_at_once(*_: Any) -> None:
+    raise FileError("no space left")
+
+
+@pytest.mark.parametrize("how", ["no row", "nothing runs", "disk"])
+def test_a_run_that_records_nothing_leaves_the_older_file_alone(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, path = tiny("llama"), tmp_path / "run.regard"
+    path.write_bytes(b"mine")
+    if how == "disk":
+        monkeypatch.setattr("regard.recording.Writer.note", _full_at_once)
+    queries = "500:600" if how == "no row" else None
+    with (
+        pytest.raises(FileError if how == "disk" else InputError),
+        torch.no_grad(),
+        regard.record(model, path, queries=queries, overwrite=True),
+    ):
+        if how == "no row":
+            model(tokens(9))
+    assert path.read_bytes() == b"mine" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_whole_recording_replaces_the_older_file(tmp_path: Path) -> None:
+    model, path = tiny("llama"), tmp_path / "run.regard"
+    path.write_bytes(b"mine")
+    try:
+        raise ValueError  # an error that is handled around the block is none of its own
+    except ValueError:
+        with torch.no_grad(), regard.record(model, path, overwrite=True) as recorder:
+            model(tokens(9))
+    assert len(recorder.tokens) == 9 and list(tmp_path.iterdir()) == [path]
