@@ -69,8 +69,9 @@ def refused(shell, tmp_path) -> Callable[..., str]:
 
 
 def contents(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file below a folder, by its size and time."""
-    stats = {path: path.lstat() for path in folder.rglob("*")}
+    """Every file below a folder by its size and time, without what Python compiles."""
+    paths = (path for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    stats = {path: path.lstat() for path in paths}
     return {str(path): (one.st_size, one.st_mtime_ns) for path, one in stats.items()}
 
 
