@@ -25,7 +25,7 @@ __all__ = ["RELEASED", "SLOW", "is_slow", "is_unchanged", "left_out", "write_rel
 # for processes, browsers, real models and whole families.
 SLOW = (
     # a browser, scripts end to end, families of models
-    "browser", "examples", "testing/families/test_sample.py", "testing/families/test_pool.py",
+    "browser", "examples", "testing/test_every_family.py",
     # the shared matrix; kernels that are interpreted or compiled
     "each/test_brought.py", "each/test_definition.py", "each/test_empty.py",
     "each/test_gradients.py", "each/test_stranger.py",
