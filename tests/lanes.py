@@ -36,8 +36,8 @@ SLOW = (
     "engine/test_bits.py", "engine/test_brought.py", "engine/test_compile.py",
     "engine/test_gradcheck.py", "engine/test_gradient_of_bias.py", "engine/test_lifetime.py",
     "engine/test_memory.py", "engine/test_some_queries.py",
-    "parallel/test_ring.py", "parallel/test_ring_backward.py", "parallel/test_transport.py",
-    "parallel/test_tree.py", "parallel/test_ulysses.py",
+    "parallel/test_answers.py", "parallel/test_ring.py", "parallel/test_transport.py",
+    "parallel/test_tree.py",
     # processes that are started, killed or timed
     "bench/test_page.py", "bench/test_parallel.py", "bench/test_play.py",
     "cli/test_check.py", "cli/test_documents.py", "cli/test_learn.py",
