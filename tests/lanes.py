@@ -36,8 +36,8 @@ SLOW = (
     "engine/test_bits.py", "engine/test_compile.py",
     "engine/test_gradient_of_bias.py", "engine/test_lifetime.py",
     "engine/test_memory.py",
-    "parallel/test_ring.py", "parallel/test_ring_backward.py", "parallel/test_transport.py",
-    "parallel/test_tree.py", "parallel/test_ulysses.py",
+    "parallel/test_answers.py", "parallel/test_ring.py", "parallel/test_transport.py",
+    "parallel/test_tree.py",
     # processes that are started, killed or timed
     "bench/test_browsers.py", "bench/test_parallel.py", "parallel/test_page.py",
     "cli/test_check.py", "cli/test_documents.py", "cli/test_learn.py",

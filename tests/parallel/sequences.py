@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 import regard
 from each.conftest import call_of
-from regard.parallel import RingAttention, Shards
+from regard.errors import RegardError
+from regard.parallel import Shards
+from regard.testing import CASES as SHARED
 from regard.testing import Case, Inputs, Yardstick
 
 __all__ = [
-    "CASES", "KINDS", "MERGING", "TOKENS", "case_named", "my_part", "names_on", "right_of",
-    "ring_of", "shards_of",
+    "CASES", "HEADS", "KINDS", "TOKENS", "attention", "case_named", "my_part", "names_on",
+    "refusal", "right_of", "shards_of",
 ]  # fmt: skip
 
 TOKENS = 61
 KINDS = ("even", "zigzag", "uneven")
-_SQUARE: dict[str, Any] = {"queries": TOKENS, "keys": TOKENS}
-
-MERGING = (
-    regard.Entropy(), regard.MaxScore(), regard.MaxLogit(), regard.Concentration(),
-    regard.Distance(),
-)  # fmt: skip
+HEADS = ((4, 2), (5, 5), (6, 2), (8, 1), (2, 2), (6, 3), (3, 1))
 
 
 def _documents(case: Case) -> regard.Mask:
@@ -39,53 +38,33 @@ def _lengths(case: Case) -> regard.Mask:
     return regard.Padding([3, case.keys], [case.queries // 2, case.queries])
 
 
-def _exact(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
+_MASKS: dict[str, Callable[[Case], regard.Mask]] = {
+    "lengths": _lengths, "sink": _lengths, "documents": _documents,
+    "one key head": lambda _: regard.Causal(), "no batch": lambda _: regard.Causal(),
+}  # fmt: skip
+_NAMES = {"square causal": "causal", "cap, alibi, sink, causal": "everything"}
+_SQUARE = (
+    "plain", "square causal", "window", "lengths", "documents", "prefix", "rule", "alibi",
+    "relative bias", "bias table", "soft cap", "sink", "cap, alibi, sink, causal", "one key head",
+    "wide values", "no batch", "large scores", "saturated",
+)  # fmt: skip
 
 
-def _alibi(case: Case, dice: torch.Generator, dtype: torch.dtype) -> dict[str, Any]:
-    return {"bias": regard.ALiBi(torch.rand(case.heads, generator=dice).to(_exact(dtype)))}
-
-
-def _relative(case: Case, dice: torch.Generator, dtype: torch.dtype) -> dict[str, Any]:
-    table = torch.randn(32, case.heads, generator=dice).to(_exact(dtype))
-    return {"bias": regard.RelativeBias(table)}
-
-
-def _table(case: Case, dice: torch.Generator, dtype: torch.dtype) -> dict[str, Any]:
-    table = torch.randn(case.heads, case.queries, case.keys, generator=dice)
-    return {"bias": table.masked_fill(table > 1.5, -torch.inf).to(dtype)}
-
-
-def _sink(case: Case, dice: torch.Generator, dtype: torch.dtype) -> dict[str, Any]:
-    return {"sink": torch.randn(case.heads, generator=dice).to(_exact(dtype)) * 3}
-
-
-def _everything(case: Case, dice: torch.Generator, dtype: torch.dtype) -> dict[str, Any]:
-    return {"softcap": 5.0, "scale": 0.7, **_alibi(case, dice, dtype), **_sink(case, dice, dtype)}
+def _case(shared: str) -> Case:
+    case = next(case for case in SHARED if case.name == shared)
+    mask = _MASKS.get(shared, case.mask)
+    return replace(case, name=_NAMES.get(shared, shared), mask=mask, queries=TOKENS, keys=TOKENS)
 
 
 CASES = (
-    Case("plain", **_SQUARE),
-    Case("causal", mask=lambda _: regard.Causal(), **_SQUARE),
-    Case("window", mask=lambda _: regard.Window(9), **_SQUARE),
-    Case("lengths", mask=_lengths, **_SQUARE),
-    Case("documents", mask=_documents, **_SQUARE),
-    Case("prefix", mask=lambda _: regard.Causal() | regard.Prefix(9), **_SQUARE),
-    Case("rule", mask=lambda _: regard.Rule(lambda i, j: (i + 2 * j) % 5 != 0), **_SQUARE),
-    Case("alibi", mask=lambda _: regard.Causal(), options=_alibi, **_SQUARE),
-    Case("relative bias", options=_relative, **_SQUARE),
-    Case("bias table", options=_table, **_SQUARE),
-    Case("soft cap", options=lambda *_: {"softcap": 2.0}, spread=4.0, **_SQUARE),
-    Case("sink", options=_sink, mask=_lengths, **_SQUARE),
-    Case("everything", options=_everything, mask=lambda _: regard.Causal(), **_SQUARE),
-    Case("one key head", key_heads=1, mask=lambda _: regard.Causal(), **_SQUARE),
-    Case("wide values", value_dim=24, **_SQUARE),
-    Case("no batch", batch=(), mask=lambda _: regard.Causal(), **_SQUARE),
-    Case("large scores", spread=60.0, **_SQUARE),
-    Case("saturated", spread=30000.0, mask=lambda _: regard.Causal(), **_SQUARE),
-    Case("two tokens", queries=2, keys=2, mask=lambda _: regard.Causal()),
-)
+    *map(_case, _SQUARE), next(case for case in SHARED if case.name == "two tokens"),
+    *(
+        replace(_case("cap, alibi, sink, causal"), name=f"{heads} heads of {keys}", heads=heads,
+                key_heads=keys, queries=13, keys=13)
+        for heads, keys in HEADS
+    ),
+)  # fmt: skip
+NAMES = tuple(case.name for case in CASES)[: -len(HEADS)]
 
 
 def case_named(name: str) -> Case:
@@ -93,12 +72,10 @@ def case_named(name: str) -> Case:
     return next(case for case in CASES if case.name == name)
 
 
-NAMES = tuple(case.name for case in CASES)
-
-
 def names_on(world: int, kind: str, names: Sequence[str] = NAMES) -> Sequence[str]:
-    """Every case on three ranks in every way, and on any other number of them in one way each."""
-    return names if world == 3 else names[KINDS.index(kind) :: len(KINDS)]
+    """Every case on three ranks in one way, and otherwise a third of them."""
+    every = (world, kind) == (3, "zigzag")
+    return names if every else names[KINDS.index(kind) :: len(KINDS)]
 
 
 @lru_cache(maxsize=64)
@@ -110,25 +87,35 @@ def right_of(name: str, dtype: torch.dtype) -> Yardstick:
 def shards_of(kind: str, tokens: int, world: int) -> Shards:
     """even, zigzag, or uneven: one rank has nothing, the last the most."""
     if kind == "uneven":
-        small = [0, 3, 5][: world - 1]
-        small = [min(n, tokens // world) for n in small]
+        small = [min(n, tokens // world) for n in [0, 3, 5][: world - 1]]
         return Shards.contiguous([*small, tokens - sum(small)])
     return Shards.zigzag(tokens, world) if kind == "zigzag" else Shards.even(tokens, world)
 
 
-def my_part(inputs: Inputs, shards: Shards, gradients: bool = False) -> list[torch.Tensor]:
+def my_part(inputs: Inputs, shards: Shards, gradients: bool = False) -> list[Tensor]:
     """This rank's query, key and value."""
     rank = dist.get_rank()
     parts = [shards.take(t, rank) for t in (inputs.query, inputs.key, inputs.value)]
     return [part.detach().clone().requires_grad_(gradients) for part in parts]
 
 
-def ring_of(
-    name: str, dtype: torch.dtype, kind: str, gradients: bool = False, **more: Any
-) -> tuple[RingAttention, list[torch.Tensor]]:
-    """A case on this rank, and the tensors it went in with."""
+def attention(
+    way: str, name: str, dtype: torch.dtype = torch.float64, kind: str = "zigzag",
+    gradients: bool = False, **more: Any,
+) -> tuple[Any, list[Tensor]]:  # fmt: skip
+    """A case on this rank by `ring` or `ulysses`, and the tensors it went in with."""
     case = case_named(name)
     inputs = case.inputs(dtype)
     shards = shards_of(kind, case.keys, dist.get_world_size())
     leaves = my_part(inputs, shards, gradients)
-    return regard.parallel.ring(*leaves, shards=shards, **inputs.options, **more), leaves
+    call = getattr(regard.parallel, way)
+    return call(*leaves, shards=shards, **(inputs.options | more)), leaves
+
+
+def refusal(ask: Callable[[], Any]) -> str:
+    """The words of an error of ours, or of a rule of the caller's own."""
+    try:
+        ask()
+    except (RegardError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "answered"

@@ -61,20 +61,16 @@ def _transformers() -> Any:
     return LlamaForCausalLM(small)(torch.arange(8)[None])
 
 
-WAYS = {
-    "attend": _attend,
-    "replay": _replay,
-    "twin": _twin,
-    "layer": _layer,
-    "next token": _next_token,
-    "transformers": _transformers,
-}
+WAYS: dict[str, Callable[[], Any]] = {
+    "attend": _attend, "replay": _replay, "twin": _twin, "layer": _layer,
+    "next token": _next_token, "transformers": _transformers,
+}  # fmt: skip
 
 
 def _refused(way: str) -> None:
     from torch.distributed.tensor.experimental import context_parallel
 
-    call: Callable[[], Any] = WAYS[way]
+    call = WAYS[way]
     tokens = torch.arange(32.0).reshape(1, 32)
     call()
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
@@ -134,16 +130,10 @@ def test_code_compiled_before_is_refused_too() -> None:
     run(1, _compiled)
 
 
-def test_others_may_replace_the_function() -> None:
-    def somebody(*given: Any, **options: Any) -> Tensor:
-        return given[0]
-
-    with patch.object(F, "scaled_dot_product_attention", somebody):
+def test_others_may_replace_the_function_and_nothing_is_imported_for_the_question() -> None:
+    with patch.object(F, "scaled_dot_product_attention", lambda *given, **options: given[0]):
         assert not inside_context_parallel()
         _attend()
-
-
-def test_nothing_is_imported_for_the_question() -> None:
     with patch.dict(sys.modules):
         for name in [name for name in sys.modules if name.startswith("torch.distributed.tensor")]:
             del sys.modules[name]

@@ -1,10 +1,10 @@
-"""ring(): many ranks compute what one rank does; what it accepts, remembers and refuses."""
+"""What a ring sends and when, what it keeps, what an answer of one rank says of itself; and the
+same of Ulysses, which trades tokens for heads."""
 
 from __future__ import annotations
 
 import importlib
 import weakref
-from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -13,93 +13,112 @@ import torch
 import torch.distributed as dist
 
 import regard
-from parallel.sequences import (
-    KINDS,
-    MERGING,
-    TOKENS,
-    case_named,
-    my_part,
-    names_on,
-    right_of,
-    ring_of,
-    shards_of,
-)
-from parallel.world import WORLDS, run
-from regard.engine.observers import editing
-from regard.errors import RegardError
-from regard.parallel import Shards, problem, transport
-from regard.summary import Offsets, Pooled, Received, Summary, Visible
+from parallel.sequences import TOKENS, attention, case_named, my_part, shards_of
+from parallel.world import run
+from regard.engine.observers import Request, listening
+from regard.parallel import Shards, problem, transport, ulysses
+from regard.parallel.ulysses import split_heads
 
-# float32 on every number of ranks, shared out in every way; a narrow type once
-RUNS = [
-    *((world, kind, torch.float32) for world in WORLDS for kind in KINDS),
-    (3, "zigzag", torch.bfloat16),
-]
+each_way = pytest.mark.parametrize("way", ["ring", "ulysses"])
 
 
-def _refused(what: str) -> str:
-    rank, world = dist.get_rank(), dist.get_world_size()
-    shards: Any = Shards.even(8, world)
-    q: Any = torch.zeros(2, shards.lengths[rank], 4)
-    k: Any = q.clone()
-    options: dict[str, Any] = {}
-    if what == "tokens":
-        k = torch.zeros(2, 5, 4)
-    elif what == "no shards":
-        shards = 8
-    elif what == "other world":
-        shards = Shards.even(8, world + 1)
-    elif what == "two axes":
-        q = torch.zeros(4, 4)
-    elif what == "numbers":
-        q, k = q.long(), k.long()
-    elif what == "mask":
-        options["mask"] = torch.ones(3, 3, dtype=torch.bool)
-    elif what == "summary":
-        options["summaries"] = ("entropy",)
-    elif what == "implementation":
-        options["implementation"] = "magic"
-    hand = editing(object()) if what == "knock out" else nullcontext()  # type: ignore[arg-type]
-    try:
-        with hand:
-            regard.parallel.ring(q, k, k, shards=shards, **options)
-    except RegardError as error:
-        return str(error)
-    return "taken"
+# ── what travels ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("tokens", "key (2, 5, 4) has 5 tokens, the shard of rank 0 has 4"),
-        ("no shards", "shards is a int; give e.g. regard.parallel.Shards.even(tokens, 2)"),
-        ("other world", "shards are of 3 ranks, the group has 2"),
-        ("two axes", "give a tensor (…, heads, tokens, dim)"),
-        ("numbers", "query has dtype int64"),
-        ("mask", "does not broadcast"),
-        ("summary", "'entropy' is not a summary"),
-        ("implementation", "'magic' does not exist"),
-        ("knock out", "regard.knock_out"),
-    ],
-)
-def test_what_is_refused(what: str, message: str) -> None:
-    results = run(2, _refused, what)
-    assert message in results[0], results
-    assert "taken" not in results
+def _blocks(kind: str) -> int:
+    """How many blocks this rank computes under a causal mask."""
+    shards = Shards.even(32, 4) if kind == "even" else Shards.zigzag(32, 4)
+    q = torch.randn(1, 8, 4)
+    with patch.object(problem, "attend_partial", wraps=problem.attend_partial) as counted:
+        regard.parallel.ring(q, q, q, shards=shards, mask=regard.Causal())
+    return sum(call.args[0].shape[-2] > 0 for call in counted.call_args_list)
 
 
-def _by_name(implementation: str) -> torch.Tensor:
-    inputs = case_named("causal").inputs(torch.float64)
-    shards = shards_of("zigzag", 61, dist.get_world_size())
-    parts = my_part(inputs, shards)
-    a = regard.parallel.ring(*parts, shards=shards, implementation=implementation, **inputs.options)
-    return a.output + a.entropy()[..., None]
+def test_hidden_blocks_are_left_out_and_zigzag_shares_the_work() -> None:
+    assert run(4, _blocks, "even") == [1, 2, 3, 4]
+    # two pieces of four tokens each; those of the last rank are neighbours, hence one of eight
+    assert run(4, _blocks, "zigzag") == [8, 8, 8, 4]
 
 
-def test_every_implementation_computes_the_same() -> None:
-    results = [torch.cat(run(2, _by_name, name), -2) for name in ("cpu", "tiled", "dense")]
-    torch.testing.assert_close(results[0], results[1])
-    torch.testing.assert_close(results[0], results[2])
+def _sent() -> list[tuple[int, ...]]:
+    sent: list[tuple[int, ...]] = []
+    real = dist.batch_isend_irecv
+
+    def spy(ops: list[dist.P2POp]) -> Any:
+        sent.extend(tuple(op.tensor.shape) for op in ops if op.op is dist.isend)
+        return real(ops)
+
+    with patch.object(dist, "batch_isend_irecv", spy):
+        attention("ring", "one key head", torch.float32, "even", check=False)
+    return sent
+
+
+def test_only_key_heads_travel() -> None:
+    assert run(2, _sent) == [[(2, 1, 31, 16)] * 2, [(2, 1, 30, 16)] * 2]
+
+
+def _order() -> list[str]:
+    """What happens when: posts, blocks and waits of one ring."""
+    q, seen = torch.randn(1, 3, 8), list[str]()
+
+    def spied(name: str, real: Any) -> Any:
+        def spy(*given: Any, **options: Any) -> Any:
+            seen.append(name)
+            return real(*given, **options)
+
+        return spy
+
+    places = (
+        (transport, "shift", "post"), (transport.Transfer, "wait", "wait"),
+        (problem.ShardedProblem, "partial", "block"),
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patched:
+        for owner, name, word in places:
+            patched.setattr(owner, name, spied(word, getattr(owner, name)))
+        regard.parallel.ring(q, q, q, shards=Shards.even(9, 3), check=False)
+    return seen
+
+
+def test_keys_are_under_way_before_a_block_is_computed() -> None:
+    checked, *order = ["block", "post", "block", "wait", "post", "block", "wait", "block"]
+    assert run(3, _order) == [[checked, *order]] * 3  # the first block is the empty one that checks
+
+
+def _trips() -> list[int]:
+    """How often tensors were passed on, after each question."""
+    a, _ = attention("ring", "causal", torch.float32, "even", summaries=(regard.Top(5),),
+                     check=False)  # fmt: skip
+    count: list[int] = []
+    with patch.object(dist, "batch_isend_irecv", wraps=dist.batch_isend_irecv) as posts:
+        for ask in (
+            lambda: a.top(5), lambda: a.top(2), a.peak,  # known from the first ring
+            a.entropy, a.entropy, lambda: a.entropy(True),  # a ring; known; another for the counts
+            a.received, a.received, a.received,
+            lambda: a.summarize(regard.Received(), regard.Entropy()),
+        ):  # fmt: skip
+            ask()
+            count.append(posts.call_count)
+    return count
+
+
+def test_a_question_goes_round_once() -> None:
+    for count in run(2, _trips):
+        assert count[:3] == [0, 0, 0]
+        assert 0 < count[3] == count[4] < count[5] < count[6]
+        assert count[6] == count[7] == count[8] == count[9]
+
+
+def _without_tokens() -> tuple[Any, ...]:
+    shards = Shards.contiguous([5, 0])
+    q = torch.randn(2, 5 * (1 - dist.get_rank()), 8)
+    a = regard.parallel.ring(q, q, q, shards=shards, summaries=(regard.Top(2),))
+    return tuple(a.output.shape), tuple(a.lse.shape), tuple(a.top(2).keys.shape), a.shape
+
+
+def test_a_rank_without_tokens_takes_part() -> None:
+    first, second = run(2, _without_tokens)
+    assert first == ((2, 5, 8), (2, 5), (2, 5, 2), (2, 5, 5))
+    assert second == ((2, 0, 8), (2, 0), (2, 0, 2), (2, 0, 5))
 
 
 def _autocast() -> tuple[torch.dtype, torch.dtype, bool]:
@@ -117,330 +136,129 @@ def test_autocast_casts_before_anything_travels() -> None:
     assert run(2, _autocast) == [(torch.bfloat16, torch.float32, True)] * 2
 
 
-def _unchecked() -> torch.Tensor:
-    shards = Shards.even(8, dist.get_world_size())
-    q = torch.arange(8 * 4.0).reshape(1, 8, 4)
-    mine = shards.take(q, dist.get_rank())
-    return regard.parallel.ring(mine, mine, mine, shards=shards, check=False).output
-
-
-def test_without_the_check_it_is_the_same() -> None:
-    q = torch.arange(8 * 4.0).reshape(1, 8, 4)
-    found = torch.cat(run(2, _unchecked), -2)
-    torch.testing.assert_close(found, regard.attend(q, q, q).output)
-
-
-# ── first ring ───────────────────────────────────────────────────────────────────────────────
-
-
-def _rows(names: list[str], dtype: torch.dtype, kind: str) -> list[dict[str, Any]]:
-    found = []
-    for name in names:
-        a, _ = ring_of(name, dtype, kind, summaries=(*MERGING, Visible(), regard.Top(5)))
-        known = a.summarize(*MERGING, Visible())
-        found.append(
-            {"output": a.output, "lse": a.lse, "top": tuple(a.top(5)), "peak": tuple(a.peak())}
-            | {repr(summary): value for summary, value in known.items()}
-        )
-    return found
-
-
-@pytest.mark.parametrize(("world", "kind", "dtype"), RUNS)
-def test_rows_of_many_ranks_are_those_of_one(world: int, kind: str, dtype: torch.dtype) -> None:
-    names = names_on(world, kind)
-    results = run(world, _rows, names, dtype, kind)
-    for n, name in enumerate(names):
-        right, shape = right_of(name, dtype), right_of(name, dtype).call.shape
-        shards = shards_of(kind, shape.keys, world)
-
-        def joined(key: str, dim: int = -1, n: int = n, shards: Any = shards) -> torch.Tensor:
-            return shards.join([rank[n][key] for rank in results], dim)
-
-        label = f"{name}, {world} ranks, {kind}"
-        assert results[0][n]["output"].dtype == dtype
-        right.budget(lambda s: s.context).check(joined("output", -2), f"output of {label}")
-        right.budget(lambda s: s.lse).check(joined("lse"), f"lse of {label}")
-        for summary in (*MERGING, Visible()):
-            budget = right.budget(lambda s, m=summary, shape=shape: m.define(s, shape))
-            budget.check(joined(repr(summary)), f"{summary!r} of {label}")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("world", WORLDS)
-def test_top_keys_are_numbers_of_the_whole_sequence(world: int, kind: str) -> None:
-    names = names_on(world, kind)
-    results = run(world, _rows, names, torch.float64, kind)
-    for n, name in enumerate(names):
-        right, shape = right_of(name, torch.float64), right_of(name, torch.float64).call.shape
-        shards = shards_of(kind, shape.keys, world)
-        exact = regard.Top(5).define(right.exact, shape)
-        top = [shards.join([rank[n]["top"][side] for rank in results], -2) for side in (0, 1)]
-        peak = shards.join([rank[n]["peak"][1] for rank in results], -1)
-        assert torch.equal(top[1], exact.keys), f"{name}, {world} ranks, {kind}"
-        assert torch.equal(peak, exact.keys[..., 0])
-        torch.testing.assert_close(top[0], exact.weights, rtol=1e-10, atol=1e-12)
-
-
-def _late(name: str) -> dict[str, Any]:
-    early, _ = ring_of(name, torch.float64, "zigzag", summaries=(*MERGING, regard.Top(7)))
-    late, _ = ring_of(name, torch.float64, "zigzag")
-    same = {repr(s): torch.equal(early.summarize(s)[s], late.summarize(s)[s]) for s in MERGING}
-    same["top"] = torch.equal(early.top(3).keys, late.top(3).keys)
-    same["normalized"] = torch.equal(early.entropy(True), late.entropy(True))
-    return same
-
-
-def test_what_is_asked_late_is_what_was_asked_early() -> None:
-    for results in run(2, _late, "everything"):
-        assert all(results.values()), results
-
-
-def _without_tokens() -> tuple[tuple[int, ...], ...]:
-    shards = Shards.contiguous([5, 0])
-    q = torch.randn(2, 5 * (1 - dist.get_rank()), 8)
-    a = regard.parallel.ring(q, q, q, shards=shards, summaries=(regard.Top(2),))
-    return tuple(a.output.shape), tuple(a.lse.shape), tuple(a.top(2).keys.shape), a.shape
-
-
-def test_a_rank_without_tokens_takes_part() -> None:
-    first, second = run(2, _without_tokens)
-    assert first == ((2, 5, 8), (2, 5), (2, 5, 2), (2, 5, 5))
-    assert second == ((2, 0, 8), (2, 0), (2, 0, 2), (2, 0, 5))
-
-
-def _order() -> list[str]:
-    """What happens when: posts, blocks and waits of one ring."""
-    shards = Shards.even(9, 3)
-    q = torch.randn(1, 3, 8)
-    seen: list[str] = []
-
-    def spied(name: str, real: Any) -> Any:
-        def spy(*given: Any, **options: Any) -> Any:
-            seen.append(name)
-            return real(*given, **options)
-
-        return spy
-
-    real = transport.shift, transport.Transfer.wait, problem.ShardedProblem.partial
-    with (
-        patch.object(transport, "shift", spied("post", real[0])),
-        patch.object(transport.Transfer, "wait", spied("wait", real[1])),
-        patch.object(problem.ShardedProblem, "partial", spied("block", real[2])),
-    ):
-        regard.parallel.ring(q, q, q, shards=shards, check=False)
-    return seen
-
-
-def test_keys_are_under_way_before_a_block_is_computed() -> None:
-    checked, *order = ["block", "post", "block", "wait", "post", "block", "wait", "block"]
-    assert run(3, _order) == [[checked, *order]] * 3  # the first block is the empty one that checks
-
-
-# ── second ring ──────────────────────────────────────────────────────────────────────────────
-
-
-COLUMN_CASES = [
-    "plain", "causal", "lengths", "documents", "alibi", "relative bias", "bias table", "sink",
-    "everything", "one key head", "no batch", "large scores", "saturated", "two tokens",
-]  # fmt: skip
-MINE: tuple[Received, ...] = (
-    Received(), Received(7), Received(per="visible"), Received(range(2, 50, 3), groups="mean"),
-    Received([0, -1], "visible", "sum"), Received(how="max"), Received(7, groups="max", how="max"),
-)  # fmt: skip
-OF_THE_MATRIX: tuple[Summary, ...] = (
-    Pooled(), Pooled(8), Pooled(7, "max"), Pooled(100), Offsets(),
-)  # fmt: skip
-
-
-def _fits(summary: Summary, tokens: int) -> bool:
-    """A choice of queries must exist in the smallest sequence too."""
-    wanted = getattr(summary, "queries", None)
-    return not isinstance(wanted, range) or max(wanted) < tokens
-
-
-def _asked(tokens: int) -> list[Summary]:
-    return [summary for summary in (*MINE, *OF_THE_MATRIX) if _fits(summary, tokens)]
-
-
-def _columns(names: list[str], dtype: torch.dtype, kind: str) -> list[dict[str, Any]]:
-    found = []
-    for name in names:
-        a, _ = ring_of(name, dtype, kind)
-        known = a.summarize(*_asked(a.shape[-1]))
-        found.append({repr(summary): value for summary, value in known.items()})
-    return found
-
-
-@pytest.mark.parametrize(("world", "kind", "dtype"), RUNS)
-def test_columns_of_many_ranks_are_those_of_one(world: int, kind: str, dtype: torch.dtype) -> None:
-    names = names_on(world, kind, COLUMN_CASES)
-    results = run(world, _columns, names, dtype, kind)
-    for n, name in enumerate(names):
-        right, shape = right_of(name, dtype), right_of(name, dtype).call.shape
-        shards = shards_of(kind, shape.keys, world)
-        for summary in _asked(shape.keys):
-            values = [rank[n][repr(summary)] for rank in results]
-            budget = right.budget(lambda s, m=summary, shape=shape: m.define(s, shape))
-            label = f"{summary!r} of {name}, {world} ranks, {kind}"
-            if isinstance(summary, Received):
-                budget.check(shards.join(values, -1), label)
-                continue
-            for value in values:  # the whole matrix, on every rank
-                assert torch.equal(value, values[0])
-                budget.check(value, label)
-
-
-def _by_method() -> list[bool]:
-    a, _ = ring_of("causal", torch.float64, "zigzag", summaries=(Received(), Pooled(8)))
-    b, _ = ring_of("causal", torch.float64, "zigzag")
-    return [
-        torch.equal(a.received(), b.received()),
-        torch.equal(a.pooled(8), b.pooled(8)),
-        torch.equal(b.received(5, "visible", "sum"), a.received(5, "visible", "sum")),
-        torch.equal(b.pooled(how="max"), a.summarize(Pooled(how="max"))[Pooled(how="max")]),
-    ]
-
-
-def test_asked_with_the_forward_or_later_by_name() -> None:
-    assert run(3, _by_method) == [[True] * 4] * 3
-
-
-def _wrong_question(queries: Any) -> str:
-    a, _ = ring_of("causal", torch.float32, "even")
-    try:
-        a.received(queries)
-    except regard.errors.InputError as error:
-        return str(error)
-    return ""
-
-
-def test_queries_that_do_not_exist_are_refused_on_every_rank() -> None:
-    assert all("query 99 does not exist" in message for message in run(2, _wrong_question, [99]))
-
-
-def _weighted() -> str:
-    a, _ = ring_of("causal", torch.float32, "even")
-    try:
-        a.received(weighted_by=torch.ones(a.shape[-2] * 2))
-    except regard.errors.RegardError as error:
-        return str(error)
-    return ""
-
-
-def test_weights_of_queries_are_refused_on_every_rank() -> None:
-    assert all("not weighted" in said or "Weighted(by)" in said for said in run(2, _weighted))
-
-
-# ── answers ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _description() -> dict[str, Any]:
-    a, _ = ring_of("sink", torch.float32, "zigzag")
-    return {
-        "shape": a.shape, "positions": a.positions, "rank": a.rank, "repr": repr(a),
-        "shards": a.shards, "lse": a.lse.dtype, "output": a.output.dtype,
-    }  # fmt: skip
-
-
-def test_it_says_what_it_is() -> None:
-    shards = Shards.zigzag(TOKENS, 2)
-    for rank, results in enumerate(run(2, _description)):
-        assert results["shape"] == (2, 4, shards.lengths[rank], TOKENS)
-        assert torch.equal(results["positions"], shards.positions(rank))
-        assert results["rank"] == rank
-        assert results["shards"] == shards
-        assert results["lse"] == results["output"] == torch.float32
-        assert f"rank {rank} of 2" in results["repr"]
-
-
-def _trips() -> list[int]:
-    """How often tensors were passed on, after each question."""
-    a, _ = ring_of("causal", torch.float32, "even", summaries=(regard.Top(5),), check=False)
-    count: list[int] = []
-    with patch.object(dist, "batch_isend_irecv", wraps=dist.batch_isend_irecv) as posts:
-        for ask in (
-            lambda: a.top(5), lambda: a.top(2), a.peak,  # known from the first ring
-            a.entropy, a.entropy, lambda: a.entropy(True),  # a ring; known; another for the counts
-            a.received, a.received, a.received,
-            lambda: a.summarize(regard.Received(), regard.Entropy()),
-        ):  # fmt: skip
-            ask()
-            count.append(posts.call_count)
-    return count
-
-
-def test_a_question_goes_round_once() -> None:
-    for count in run(2, _trips):
-        assert count[:3] == [0, 0, 0]
-        assert count[3] == count[4] > 0
-        assert count[5] > count[4]
-        assert count[6] > count[5]
-        assert count[6] == count[7] == count[8] == count[9]
-
-
-def _sinks() -> tuple[torch.Tensor, torch.Tensor]:
-    a, _ = ring_of("sink", torch.float64, "even")
-    b, _ = ring_of("plain", torch.float64, "even")
-    return a.sink_mass(), b.sink_mass()
-
-
-def test_the_share_of_the_sink() -> None:
-    results = run(2, _sinks)
-    shards = Shards.even(TOKENS, 2)
-    whole = shards.join([mass for mass, _ in results], -1)
-    torch.testing.assert_close(whole, right_of("sink", torch.float64).exact.sink)
-    assert all(not mass.any() for _, mass in results)
-
-
-def _stale() -> str:
-    a, (_, key, _) = ring_of("causal", torch.float32, "even")
-    key.add_(1)
-    try:
-        a.entropy()
-    except regard.errors.StaleError as error:
-        return str(error)
-    return ""
-
-
-def test_keys_changed_in_place_are_noticed() -> None:
-    assert all("was changed in place after this ring" in message for message in run(2, _stale))
-
-
-def _no_summary() -> str:
-    a, _ = ring_of("causal", torch.float32, "even")
-    try:
-        a.summarize("entropy")  # type: ignore[arg-type]
-    except regard.errors.InputError as error:
-        return str(error)
-    return ""
-
-
-def test_only_summaries_can_be_asked_for() -> None:
-    assert all("'entropy' is not a summary" in message for message in run(2, _no_summary))
+def _in_pairs() -> None:
+    """Two rings side by side, of ranks 0, 2 and 1, 3; then the same as a mesh."""
+    torch.manual_seed(0)
+    whole = torch.randn(3, 2, 12, 8)  # q, k, v
+    right = regard.attend(*whole, mask=regard.Causal()).output
+    pairs = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    group = pairs[dist.get_rank() % 2]
+    shards, rank = Shards.zigzag(12, 2), dist.get_rank(group)
+    parts = [shards.take(tensor, rank) for tensor in whole]
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("context", "data"))["context"]
+    for of in (group, mesh):
+        a = regard.parallel.ring(*parts, shards=shards, group=of, mask=regard.Causal())
+        torch.testing.assert_close(a.output, shards.take(right, rank))
+
+
+def test_a_group_of_some_ranks_and_an_axis_of_a_mesh() -> None:
+    run(4, _in_pairs)
+
+
+# ── what an answer is ────────────────────────────────────────────────────────────────────────
+
+
+def _description(way: str) -> None:
+    a, _ = attention(way, "sink", torch.float32, summaries=(regard.Entropy(), regard.Top(2)))
+    rank, shards = dist.get_rank(), Shards.zigzag(TOKENS, 2)
+    assert a.shape == (2, 4, shards.lengths[rank], TOKENS)
+    assert torch.equal(a.positions, shards.positions(rank))
+    assert a.rank == rank and a.shards == shards
+    assert a.lse.dtype == a.output.dtype == torch.float32
+    assert f"rank {rank} of 2" in repr(a) and "mask=" in repr(a)
+    if rank == 0:  # what was asked beforehand is known: no other rank asks
+        a.entropy(), a.summarize(regard.Top(2))
+    dist.barrier()
+    assert not attention(way, "plain")[0].sink_mass().any()
+
+
+@each_way
+def test_it_says_what_it_is(way: str) -> None:
+    run(2, _description, way)
+
+
+def _lives(way: str) -> None:
+    """Neither the graph nor the caches hold the answers' object back; values, which no question
+    needs, are let go."""
+    a, (_, _, value) = attention(way, "everything", torch.float32, gradients=True)
+    assert not any(kept is value for kept in vars(a).values())
+    kept, held = a.output, weakref.ref(a)
+    a.received(), a.entropy()
+    del a
+    assert held() is None
+    kept.sum().backward()
+
+
+@each_way
+def test_what_is_kept(way: str) -> None:
+    run(2, _lives, way)
 
 
 @pytest.mark.parametrize("name", ["ring", "tree", "ulysses"])
 def test_functions_are_not_hidden_by_the_modules_of_their_names(name: str) -> None:
     module = importlib.import_module(f"regard.parallel.{name}")
     assert getattr(regard.parallel, name) is getattr(module, name)
+    assert {"parallel", "nn"} <= set(dir(regard))  # loaded on first use
 
 
-@pytest.mark.parametrize("name", ["parallel", "nn"])
-def test_it_is_loaded_on_first_use(name: str) -> None:
-    assert name in dir(regard)
-    assert getattr(regard, name).__name__ == f"regard.{name}"
+# ── tokens for heads ─────────────────────────────────────────────────────────────────────────
 
 
-def _lives() -> list[bool]:
-    """Neither the graph nor the caches hold the answers' object back."""
-    a, _ = ring_of("everything", torch.float32, "zigzag", gradients=True)
-    kept, held = a.output, weakref.ref(a)
-    a.received(), a.entropy()
-    del a
-    gone = held() is None
-    kept.sum().backward()
-    return [gone]
+def _in_low_precision(dtype: torch.dtype) -> None:
+    inputs = case_named("causal").inputs(dtype)
+    shards = shards_of("zigzag", TOKENS, dist.get_world_size())
+    a = ulysses(*my_part(inputs, shards), shards=shards, **inputs.options)
+    right = regard.attend(inputs.query, inputs.key, inputs.value, **inputs.options)
+    assert a.output.dtype == dtype and a.lse.dtype == torch.float32
+    assert torch.equal(a.output, shards.take(right.output, a.rank, -2))
+    assert torch.equal(a.lse, shards.take(right.lse, a.rank, -1))
 
 
-def test_the_graph_does_not_hold_it() -> None:
-    assert run(2, _lives) == [[True]] * 2
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_the_bits_of_ulysses_are_those_of_one_rank(dtype: torch.dtype) -> None:
+    run(3, _in_low_precision, dtype)
+
+
+class _Listener:
+    heads = 0
+
+    def wants(self, call: Any) -> Request[None]:
+        return Request()
+
+    def heard(self, attention: Any, request: Request[None]) -> None:
+        self.heads += 1
+
+
+def _observed() -> int:
+    listener = _Listener()
+    with listening(listener):
+        attention("ulysses", "causal")
+    return listener.heads
+
+
+def test_heads_of_one_rank_are_not_observed() -> None:
+    assert run(2, _observed) == [0, 0]
+
+
+@pytest.mark.parametrize("world", range(1, 9))
+@pytest.mark.parametrize("heads", [(8, 8), (8, 2), (8, 1), (6, 3), (7, 7), (1, 1), (0, 0)])
+def test_every_query_head_has_one_rank_and_finds_its_key_head(
+    heads: tuple[int, int], world: int
+) -> None:
+    query_heads, key_heads = heads
+    group = query_heads // max(key_heads, 1)
+    ranks = split_heads(query_heads, key_heads, world)
+    assert len(ranks) == world
+    assert [head for rank in ranks for head in rank.query] == list(range(query_heads))
+    for query, key in ranks:
+        assert sorted({head // group for head in query}) == list(key)
+        # whole groups, so that grouped heads stay grouped
+        assert not key or len(query) % len(key) == 0
+
+
+def test_heads_are_split_as_evenly_as_it_goes() -> None:
+    for heads, right in (
+        ((8, 8, 3), [3, 3, 2]), ((8, 2, 4), [2, 2, 2, 2]), ((8, 4, 3), [4, 2, 2]),
+        ((2, 2, 4), [1, 0, 1, 0]),
+    ):  # fmt: skip
+        assert [len(rank.query) for rank in split_heads(*heads)] == right

@@ -1,14 +1,15 @@
-"""Attention over DTensors says what attention on one rank says."""
+"""Attention over DTensors: every question has one rank's answer, and one rank's gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import (
     DTensor,
     Partial,
@@ -19,14 +20,48 @@ from torch.distributed.tensor import (
 )
 
 import regard
-from engine.backends.dtensor.questions import compare, line, near, spread, tensors, whole
 from installed import needs
 from parallel.world import WORLDS, run
 from regard.engine.backends import dtensor
 from regard.errors import InputError, StaleError, UnavailableError
+from regard.summary import Entropy, Matching, Offsets, Pooled, Top
 
 AXES = {"batch": 0, "heads": 1, "queries": 2, "width": 3}
-NUMBERS = torch.Generator().manual_seed(7)
+CAUSAL = {"mask": regard.Causal()}
+LEARNING: dict[str, Callable[[regard.Attention], Tensor]] = {
+    "output": lambda a: a.output,
+    "lse": lambda a: a.lse,
+    "entropy": lambda a: a.entropy(),
+    "normalized": lambda a: a.entropy(normalized=True),
+    "top weights": lambda a: a.top(3).weights,
+    "peak": lambda a: a.peak().weights,
+    "mass": lambda a: a.received(),
+    "mass of some": lambda a: a.received(queries=[0, 3, -1]),
+    "mass of the last": lambda a: a.received(queries=2, per="visible"),
+    "mass of groups": lambda a: a.received(groups="mean"),
+    "mass per visible of groups": lambda a: a.received(per="visible", groups="sum"),
+    "weighted mass": lambda a: a.received(weighted_by=torch.arange(a.shape[-2]) / 3),
+    "product": lambda a: a @ torch.arange(a.shape[-1], dtype=a.dtype),
+    "transposed": lambda a: a.T @ torch.arange(a.shape[-2], dtype=a.dtype),
+    "row": lambda a: a[..., 2, :],
+    "cells": lambda a: a[0, [0, 1], [1, 0], [0, 0]],
+}
+WITHOUT_GRADIENT: dict[str, Callable[[regard.Attention], Tensor]] = {
+    "top keys": lambda a: a.top(3).keys,
+    "max score": lambda a: a.max_score(),
+    "largest": lambda a: a.received(how="max"),
+    "largest of some groups": lambda a: a.received(queries=3, how="max", groups="max"),
+    "largest weighted": lambda a: a.received(
+        4, how="max", weighted_by=torch.arange(a.shape[-2]) / 3
+    ),
+    "max logit": lambda a: a.max_logit(),
+    "distance": lambda a: a.distance(),
+    "concentration": lambda a: a.concentration(),
+    "sink": lambda a: a.sink_mass(),
+    "pooled": lambda a: a.pooled(3),
+    "diagonals": lambda a: a.summarize(Offsets())[Offsets()],
+    "scores": lambda a: a.scores[..., 1:4, ::2],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +74,80 @@ def test_an_older_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dtensor, "_is_dtensor", lambda tensor: True)
     with pytest.raises(UnavailableError, match=r"needs torch 2\.11 or newer, and .* is installed"):
         regard.attend(*tensors())
+
+
+def tensors(
+    heads: int = 4, key_heads: int = 2, queries: int = 9, keys: int = 9, batch: int = 2
+) -> list[Tensor]:
+    """q, k, v, the same on every rank."""
+    dice = torch.Generator().manual_seed(0)
+    sizes = ((heads, queries), (key_heads, keys), (key_heads, keys))
+    return [
+        torch.randn(batch, h, n, 8, generator=dice, dtype=torch.float64).requires_grad_()
+        for h, n in sizes
+    ]
+
+
+def line() -> DeviceMesh:
+    """All ranks in a row."""
+    return init_device_mesh("cpu", (dist.get_world_size(),))
+
+
+def spread(given: Sequence[Tensor], mesh: DeviceMesh, placements: Sequence[Any]) -> list[Any]:
+    """The tensors as DTensors that are leaves of their own, all placed alike or one by one."""
+    each = [placements] * 3 if isinstance(placements[0], Placement) else placements
+    made = [distribute_tensor(t.detach(), mesh, at) for t, at in zip(given, each, strict=True)]
+    return [t.requires_grad_() for t in made]
+
+
+def whole(answer: Tensor) -> Tensor:
+    """What all ranks say together."""
+    return answer.full_tensor() if isinstance(answer, DTensor) else answer
+
+
+def near(answer: Tensor, right: Tensor, name: str) -> None:
+    torch.testing.assert_close(
+        whole(answer), right, rtol=1e-9, atol=1e-11, msg=lambda text: f"{name}: {text}"
+    )
+
+
+def compare(
+    given: list[Tensor], sharded: list[Any], options: dict[str, Any], apart: bool = False
+) -> None:
+    """All questions, and their gradients: of each by itself where `apart`, else of all at once."""
+    learnt = [name for name, t in options.items() if isinstance(t, Tensor) and t.requires_grad]
+    twins = options | {name: options[name].detach().requires_grad_() for name in learnt}
+    right, mine = regard.attend(*given, **options), regard.attend(*sharded, **twins)
+    losses: dict[str, tuple[Tensor, Tensor]] = {}
+    for name, ask in (LEARNING | WITHOUT_GRADIENT).items():
+        a, b = ask(right), ask(mine)
+        near(b, a, name)
+        if name in LEARNING:
+            losses[name] = weighed(a), weighed(whole(b))
+    if not apart:
+        both = zip(*losses.values(), strict=True)
+        losses = {"all": tuple(torch.stack(side).sum() for side in both)}  # type: ignore[dict-item]
+    leaves = [*given, *(options[name] for name in learnt)]
+    others = [*sharded, *(twins[name] for name in learnt)]
+    for name, (one, many) in losses.items():
+        exact = torch.autograd.grad(one, leaves, retain_graph=True, allow_unused=True)
+        grads = torch.autograd.grad(many, others, retain_graph=True, allow_unused=True)
+        for n, (x, y) in enumerate(zip(exact, grads, strict=True)):
+            if x is not None and y is not None:
+                near(y, x, f"gradient {n} of {name}")
+            else:
+                assert x is None and (y is None or not whole(y).any()), name
+
+
+def weighed(answer: Tensor) -> Tensor:
+    """One number, to which every finite entry adds a different share."""
+    weight = torch.linspace(0.5, 1.5, answer.numel(), dtype=answer.dtype).reshape(answer.shape)
+    return (torch.where(answer.isfinite(), answer, 0.0) * weight).sum()
+
+
+# ── axes, rules, sizes ───────────────────────────────────────────────────────────────────────
+
+NUMBERS = torch.Generator().manual_seed(7)
 
 
 def _numbers(*shape: int) -> Tensor:
@@ -54,14 +163,13 @@ def _even(i: Tensor, j: Tensor) -> Tensor:
 
 
 LENGTHS = torch.tensor([9, 4])
-FLAGS = torch.arange(9) < LENGTHS[:, None]
 IDS = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2, 2], [0, 1, 1, 1, 1, 1, 2, 2, 2]])
 TABLE = torch.rand(2, 4, 9, 9, generator=NUMBERS) < 0.7
 RULES: dict[str, dict[str, Any]] = {
     "causal from the start": {"mask": regard.Causal("start")},
     "window or prefix": {"mask": regard.Window(2) | regard.Prefix(torch.tensor([1, 3]))},
     "lengths": {"mask": regard.Causal() & regard.Padding(LENGTHS, LENGTHS)},
-    "flags": {"mask": regard.Padding(FLAGS)},
+    "flags": {"mask": regard.Padding(torch.arange(9) < LENGTHS[:, None])},
     "documents": {"mask": regard.Documents(IDS) & ~regard.Window(1)},
     "one table for all": {"mask": TABLE[:1, :1]},
     "a table per head": {"mask": TABLE},
@@ -69,9 +177,9 @@ RULES: dict[str, dict[str, Any]] = {
     "a rule of heads": {"mask": regard.Rule(_odd)},
     "bias of heads": {"bias": _numbers(4, 9, 9)},
     "bias of entries": {"bias": _numbers(2, 1, 1, 9), "softcap": 2.0},
-    "slopes": {"bias": regard.ALiBi([0.1, 0.2, 0.3, 0.4]), "mask": regard.Causal()},
+    "slopes": {"bias": regard.ALiBi([0.1, 0.2, 0.3, 0.4]), **CAUSAL},
     "buckets": {"bias": regard.RelativeBias(torch.randn(8, 4, dtype=torch.float64), True, 6)},
-    "sink": {"sink": _numbers(4), "mask": regard.Causal()},
+    "sink": {"sink": _numbers(4), **CAUSAL},
 }
 SIZES: dict[str, tuple[str, dict[str, int]]] = {  # and the axis that they are about
     "groups torn apart": ("heads", {"heads": 6, "key_heads": 3}),
@@ -92,7 +200,7 @@ def _check(axis: int, options: dict[str, Any], sizes: dict[str, int], apart: boo
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("axis", AXES)
 def test_every_question(world: int, axis: str) -> None:
-    run(world, _check, AXES[axis], {"mask": regard.Causal()}, {}, True)
+    run(world, _check, AXES[axis], CAUSAL, {}, world == 2)
 
 
 @pytest.mark.parametrize("axis", ("batch", "heads", "queries"))
@@ -101,85 +209,73 @@ def test_rules_are_cut_along(axis: str, rule: str) -> None:
     run(2, _check, AXES[axis], RULES[rule], {})
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("world", (2, 3, 4))
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_that_do_not_divide(world: int, size: str) -> None:
     axis, sizes = SIZES[size]
     for at in ("batch", "heads", "queries") if world == 3 else (axis,):
-        run(world, _check, AXES[at], {"mask": regard.Causal()}, sizes)
+        run(world, _check, AXES[at], CAUSAL, sizes)
 
 
 # ── meshes and placements ────────────────────────────────────────────────────────────────────
 
 
-def _on_a_plane(placements: list[Placement], sizes: dict[str, int]) -> None:
-    mesh = init_device_mesh("cpu", (2, 2))
-    given = tensors(**sizes)
-    compare(given, spread(given, mesh, placements), {"mask": regard.Causal()})
+def _on_a_plane(placements: list[Placement]) -> None:
+    given = tensors()
+    compare(given, spread(given, init_device_mesh("cpu", (2, 2)), placements), CAUSAL)
 
 
 @pytest.mark.parametrize(
     "placements",
     [
-        [Shard(0), Shard(1)],
-        [Shard(1), Shard(2)],
-        [Replicate(), Shard(2)],
-        [Shard(2), Shard(2)],
+        [Shard(0), Shard(1)], [Shard(1), Shard(2)], [Replicate(), Shard(2)], [Shard(2), Shard(2)],
         [Shard(1), Shard(1)],
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_meshes_of_two_axes(placements: list[Placement]) -> None:
-    run(4, _on_a_plane, placements, {})
+    run(4, _on_a_plane, placements)
 
 
-def _placed_apart(query: Placement, key: Placement, value: Placement) -> tuple[Any, ...]:
-    mesh = line()
+def _placed_apart(*places: Placement) -> Any:
     given = tensors(batch=4)
-    sharded = [
-        distribute_tensor(t.detach(), mesh, [at]).requires_grad_()
-        for t, at in zip(given, (query, key, value), strict=True)
-    ]
-    compare(given, sharded, {"mask": regard.Causal()})
-    return regard.attend(*sharded).output.placements
+    sharded = spread(given, line(), [[place] for place in places])
+    compare(given, sharded, CAUSAL)
+    (placement,) = regard.attend(*sharded).output.placements
+    return placement
 
 
-def test_the_queries_decide_and_else_the_keys() -> None:
-    cases = {
-        (Shard(1), Replicate(), Replicate()): Shard(1),
-        (Replicate(), Shard(1), Shard(1)): Shard(1),
-        (Replicate(), Shard(0), Shard(2)): Shard(0),
-        (Shard(2), Shard(2), Shard(1)): Shard(2),
-        (Replicate(), Shard(2), Shard(2)): Replicate(),  # keys along the sequence are gathered
-        (Replicate(), Replicate(), Replicate()): Replicate(),
-    }
-    for given, right in cases.items():
-        assert run(2, _placed_apart, *given) == [(right,), (right,)]
+@pytest.mark.parametrize(
+    ("places", "right"),
+    [
+        ((Shard(1), Replicate(), Replicate()), Shard(1)),
+        ((Replicate(), Shard(1), Shard(1)), Shard(1)),
+        ((Replicate(), Shard(0), Shard(2)), Shard(0)),
+        ((Shard(2), Shard(2), Shard(1)), Shard(2)),
+        ((Replicate(), Shard(2), Shard(2)), Replicate()),  # keys along the sequence are gathered
+        ((Replicate(), Replicate(), Replicate()), Replicate()),
+    ],
+    ids=str,
+)
+def test_the_queries_decide_and_else_the_keys(places: Any, right: Placement) -> None:
+    assert run(2, _placed_apart, *places) == [right, right]
 
 
-def _placements_of_answers() -> dict[str, Any]:
+def _placements_of_answers() -> None:
     given = tensors()
-    a = regard.attend(*spread(given, line(), [Shard(2)]), mask=regard.Causal())
+    a = regard.attend(*spread(given, line(), [Shard(2)]), **CAUSAL)
     heads = regard.attend(*spread(given, line(), [Shard(1)]))
-    return {
-        "mass": a.received().placements,
-        "mass of heads": heads.received().placements,
-        "entropy": a.entropy().placements,
-        "top": a.top(2).keys.placements,
-        "implementation": a.implementation,
-        "shape": (tuple(a.output.shape), a.shape),
-        "row": type(a[..., 0, :]),
-    }
+    assert a.received().placements == (Partial(),)
+    assert heads.received().placements == (Shard(1),)
+    assert a.entropy().placements == a.top(2).keys.placements == (Shard(2),)
+    assert a.implementation == "sharded"
+    assert (tuple(a.output.shape), a.shape) == ((2, 4, 9, 8), (2, 4, 9, 9))
+    assert type(a[..., 0, :]) is Tensor
 
 
 def test_answers_are_placed_like_the_query_and_mass_is_a_sum() -> None:
-    found = run(2, _placements_of_answers)[0]
-    assert found["mass"] == (Partial(),)
-    assert found["mass of heads"] == (Shard(1),)
-    assert found["entropy"] == found["top"] == (Shard(2),)
-    assert found["implementation"] == "sharded"
-    assert found["shape"] == ((2, 4, 9, 8), (2, 4, 9, 9))
-    assert found["row"] is Tensor
+    run(2, _placements_of_answers)
 
 
 # ── the other ways in ────────────────────────────────────────────────────────────────────────
@@ -188,58 +284,63 @@ def test_answers_are_placed_like_the_query_and_mass_is_a_sum() -> None:
 def _other_ways() -> None:
     given = [t.detach() for t in tensors()]
     q, k, v = spread(given, line(), [Shard(2)])
-    right = regard.attend(*given, mask=regard.Causal())
-    for lse in (right.lse, regard.attend(q, k, v, mask=regard.Causal()).lse, None):
-        again = regard.replay(q, k, lse, mask=regard.Causal())
+    right = regard.attend(*given, **CAUSAL)
+    for lse in (right.lse, regard.attend(q, k, v, **CAUSAL).lse, None):
+        again = regard.replay(q, k, lse, **CAUSAL)
         near(again.received(), right.received(), "replay")
         near(again[..., 3, :], right[..., 3, :], "replay")
-    twin = torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True, enable_gqa=True)
-    near(
-        regard.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), twin, "twin"
-    )
+    kind = {"is_causal": True, "enable_gqa": True}
+    twin = torch.nn.functional.scaled_dot_product_attention(*given, **kind)
+    near(regard.scaled_dot_product_attention(q, k, v, **kind), twin, "twin")
     with torch.no_grad():
-        near(regard.attend(q, k, v, implementation="dense").output,
-             regard.attend(*given).output, "no gradient")  # fmt: skip
+        dense = regard.attend(q, k, v, implementation="dense")
+        near(dense.output, regard.attend(*given).output, "no gradient")
     marks = torch.arange(9) % 3
-    matching = regard.Matching(marks, marks)
-    found = regard.attend(q, k, v, summaries=(regard.Entropy(), matching, regard.Pooled(2)))
-    one = regard.attend(*given, summaries=(regard.Entropy(), matching, regard.Pooled(2)))
-    for summary in (regard.Entropy(), matching, regard.Pooled(2)):
-        near(found.summarize(summary)[summary], one.summarize(summary)[summary], repr(summary))
-    near(found.detach().entropy(), one.entropy(), "detached")
-    near(found.clone().received(), one.received(), "cloned")
-    flat = spread([t[0, 0] for t in given], line(), [Shard(0)])
-    near(regard.attend(*flat).output, regard.attend(*(t[0, 0] for t in given)).output, "one head")
+    asked = (Entropy(), Matching(marks, marks), Pooled(2))
+    mine, one = (regard.attend(*three, summaries=asked) for three in ((q, k, v), given))
+    for summary in asked:
+        near(mine.summarize(summary)[summary], one.summarize(summary)[summary], repr(summary))
+    near(mine.detach().entropy(), one.entropy(), "detached")
+    near(mine.clone().received(), one.received(), "cloned")
+    flat = [t[0, 0] for t in given]
+    near(regard.attend(*spread(flat, line(), [Shard(0)])).output, regard.attend(*flat).output, "1")
 
 
 def _parts() -> None:
-    given = [t.detach() for t in tensors()]
-    q, k, v = given
-    asked = (regard.Top(3), regard.Entropy())
-    parts = []
+    q, k, v = (t.detach() for t in tensors())
+    asked, parts = (Top(3), Entropy()), []
     for a, b in ((0, 4), (4, 9)):
         mine = spread([q, k[..., a:b, :], v[..., a:b, :]], line(), [Shard(1)])
-        parts.append(
-            regard.attend_partial(
-                *mine, mask=regard.Causal(), summaries=asked, key_start=a, total_keys=9
-            )
-        )
-    found = regard.merge(*parts).finish()
-    right = regard.attend(*given, mask=regard.Causal())
-    near(found.output, right.output, "output")
-    near(found.entropy(), right.entropy(), "entropy")
-    near(found.top(3).keys, right.top(3).keys, "keys")
+        options = {"summaries": asked, "key_start": a, "total_keys": 9, **CAUSAL}
+        parts.append(regard.attend_partial(*mine, **options))
+    merged, right = regard.merge(*parts).finish(), regard.attend(q, k, v, **CAUSAL)
+    near(merged.output, right.output, "output")
+    near(merged.entropy(), right.entropy(), "entropy")
+    near(merged.top(3).keys, right.top(3).keys, "keys")
 
 
-def test_replay_twin_no_gradient_summaries_and_one_head() -> None:
-    run(2, _other_ways)
+def _compiled() -> None:
+    given = [t.detach() for t in tensors()]
+    sharded = spread(given, line(), [Shard(1)])
+
+    @torch.compile(backend="aot_eager")
+    def entropy(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        a = regard.attend(q, k, v, mask=regard.Causal())
+        return a.entropy() + a.lse
+
+    right = regard.attend(*given, **CAUSAL)
+    near(entropy(*sharded), right.entropy() + right.lse, "compiled")
+    near(entropy(*given), right.entropy() + right.lse, "plain tensors, compiled beside DTensors")
+    dist.barrier()
 
 
-def test_parts_merge() -> None:
-    run(2, _parts)
-
-
-# ── what is refused ──────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    "way", [_other_ways, _parts, pytest.param(_compiled, marks=pytest.mark.rest)]
+)
+def test_the_other_ways_in(way: Callable[[], None]) -> None:
+    """Replay, the twin of torch's function, no gradient, statistics on the way, one head; parts of
+    the keys; compiled code."""
+    run(2, way)
 
 
 def _refused() -> None:
@@ -260,23 +361,3 @@ def _refused() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     run(2, _refused)
-
-
-def _compiled() -> None:
-    given = [t.detach() for t in tensors()]
-    sharded = spread(given, line(), [Shard(1)])
-
-    @torch.compile(backend="aot_eager")
-    def entropy(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        a = regard.attend(q, k, v, mask=regard.Causal())
-        return a.entropy() + a.lse
-
-    right = regard.attend(*given, mask=regard.Causal())
-    near(entropy(*sharded), right.entropy() + right.lse, "compiled")
-    near(entropy(*given), right.entropy() + right.lse, "plain tensors, compiled beside DTensors")
-    assert isinstance(whole(sharded[0]), Tensor) and isinstance(sharded[0], DTensor)
-    dist.barrier()
-
-
-def test_compiled() -> None:
-    run(2, _compiled)
