@@ -60,8 +60,8 @@ SLOW = (
     # models that are compiled, trained or real, and many of them
     "check/test_forms.py", "check/test_given.py", "check/test_own_models.py",
     "check/test_planted.py", "check/test_ranks.py", "check/test_right.py",
-    "huggingface/test_building.py", "huggingface/test_compile.py", "huggingface/test_masks.py",
-    "intervene/test_copying.py", "intervene/test_evidence.py", "intervene/test_knock.py",
+    "huggingface/test_building.py", "huggingface/test_models.py",
+    "intervene/test_effects.py", "intervene/test_knock.py",
     "nn/test_language_model.py", "nn/test_loading.py", "nn/test_multi_head.py",
     "study/test_heads.py",
     # every document, every name

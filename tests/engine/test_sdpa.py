@@ -74,6 +74,7 @@ def calls(draw: st.DrawFn) -> Given:
         options["enable_gqa"] = True
     elif draw(st.booleans()):
         lead, key_lead = draw(broadcast(full)), draw(broadcast(full))
+        full = torch.broadcast_shapes(lead, key_lead)
     kind = draw(st.sampled_from(["none", "mask", "causal"]))
     if kind == "mask":
         options["attn_mask"] = draw(masks((*full, queries, keys)))

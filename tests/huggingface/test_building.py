@@ -1,16 +1,23 @@
-"""A model built with our name follows it, or is refused by name before it runs."""
+"""Which models follow the name, by being built with it, switched to it, or for a block of using();
+the others are refused by name before they run, and everything is as it was afterwards."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 import pytest
 import torch
 import transformers
+from torch import nn
 from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
     BertConfig,
     BertForMaskedLM,
     FalconConfig,
@@ -20,6 +27,9 @@ from transformers import (
     FlavaTextModel,
     GitConfig,
     GitModel,
+    LlamaConfig,
+    MambaConfig,
+    MambaModel,
     PreTrainedConfig,
     PreTrainedModel,
     Swinv2Config,
@@ -29,57 +39,167 @@ from transformers import (
 from transformers.models.git import modeling_git
 
 import regard
-from huggingface.zoo import BLIND, FAMILIES, build, inputs_of
+import warm
+from huggingface.zoo import BLIND, FAMILIES, answer_of, build, inputs_of, model_of
 from installed import needs
-from regard.errors import RegardWarning, UnavailableError
-from regard.huggingface import using
+from regard.errors import DTypeError, RegardWarning, UnavailableError
+from regard.huggingface import regard_attention, register, supported_families, using
+from regard.huggingface.families import calls_torch, check_config, sight
+
+
+@contextmanager
+def in_silence() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RegardWarning)
+        yield
+
+
+def implementations(model: nn.Module) -> list[str]:
+    """What each configuration in a model says, parts and parts of parts."""
+    configs = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
+    return [c._attn_implementation for c in configs.values() if isinstance(c, PreTrainedConfig)]
+
+
+# ── families ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", BLIND)
 def test_a_family_that_cannot_follow_is_refused_by_name(name: str) -> None:
-    says = (
-        rf"^{name} does not dispatch its attention \(computed by \w+.*attn_implementation='regard'"
-    )
-    with pytest.raises(UnavailableError, match=says) as caught:
+    """Built, switched or for a block; by other names it is built as ever, and stays as it was."""
+    assert hasattr(transformers, BLIND[name].config)
+    assert name.replace("-", "_") not in supported_families()
+    says = rf"^{name} does not dispatch its attention \(computed by \w+.*"
+    with pytest.raises(UnavailableError, match=says + "attn_implementation='regard'") as caught:
         build(BLIND[name], "regard")
     said = str(caught.value)
-    assert "\n" not in said
+    assert "\n" not in said and ("'sdpa'" in said) == (name == "falcon")
     assert all(word in said for word in ("llama", "supported_families()", "regard.replay(q, k)"))
-    assert ("'sdpa'" in said) == (name == "falcon")
-
-
-@pytest.mark.parametrize("name", BLIND)
-def test_it_is_built_as_ever_with_any_other_name(name: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RegardWarning)
-        build(BLIND[name], "eager")
+    with in_silence():
+        model = build(BLIND[name], "eager")
+    assert not calls_torch(model)
+    assert name != "falcon" or calls_torch(build(BLIND[name], "sdpa"))
+    before = implementations(model)
+    with pytest.raises(UnavailableError, match=says), using(model):
+        pass
+    with pytest.raises(UnavailableError, match=says):
+        model.set_attn_implementation("regard")
+    assert implementations(model) == before
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_that_follows_is_built_in_silence(name: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RegardWarning)
-        build(FAMILIES[name], "regard")
+def test_a_family_that_follows_is_built_and_switched_in_silence(name: str) -> None:
+    assert name.removesuffix("_text") in supported_families()
+    with in_silence():
+        model = build(FAMILIES[name], "regard")
+        model.set_attn_implementation("eager")
+        if name != "siglip":  # whose pooling head is torch's own MultiheadAttention
+            model.set_attn_implementation("regard")
+    modules = sight(model)
+    assert modules.seen and list(modules.unseen) == ["vision_model.head"] * (name == "siglip")
+    assert not calls_torch(model)
 
 
-def test_somebodys_subclass_is_refused_like_its_family() -> None:
-    class Mine(FalconForCausalLM):
-        pass
+@pytest.mark.parametrize("name", ["llama", "bart", "clip"])
+@torch.no_grad()
+def test_a_model_is_built_with_it_and_switched_to_it(name: str) -> None:
+    inputs = inputs_of(FAMILIES[name].kind)
+    wanted = answer_of(model_of(name)(**inputs))
+    model = build(FAMILIES[name], "regard")
+    torch.testing.assert_close(answer_of(model(**inputs)), wanted, rtol=1e-4, atol=1e-4)
+    model.set_attn_implementation("eager")
+    assert torch.equal(answer_of(model(**inputs)), wanted)
+    model.set_attn_implementation("regard")
+    torch.testing.assert_close(answer_of(model(**inputs)), wanted, rtol=1e-4, atol=1e-4)
 
-    with pytest.raises(UnavailableError, match=r"^falcon does not dispatch"):
-        Mine._from_config(BLIND["falcon"].configuration(), attn_implementation="regard")
+
+def test_the_name_stands_in_both_interfaces_however_often_it_is_registered() -> None:
+    register()
+    register()
+    assert AttentionInterface()["regard"] is regard_attention
+    assert "regard" in AttentionMaskInterface().valid_keys()
+    assert AttentionInterface().valid_keys().count("regard") == 1
 
 
-def test_a_model_all_parts_of_which_are_blind_is_refused_as_its_parts_are() -> None:
-    config = FlavaConfig()
-    with pytest.raises(UnavailableError, match=r"^flava_text_model does not dispatch"):
-        FlavaTextModel._from_config(config.text_config, attn_implementation="regard")
-    with (
-        torch.device("meta"),
-        pytest.raises(UnavailableError, match=r"^flava does not dispatch"),
-        pytest.warns(RegardWarning, match="flava_text_model"),
-    ):
-        FlavaModel._from_config(config, attn_implementation="regard")
+def test_a_configuration_alone_tells_no_more_than_it_knows() -> None:
+    for config in (None, LlamaConfig(), PreTrainedConfig()):
+        check_config(config)
+    build(BLIND["bloom"])
+    with pytest.raises(UnavailableError):
+        check_config(BLIND["bloom"].configuration())
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_in_a_process_that_has_imported_nothing(missing: bool) -> None:
+    """The name is known before our adapter is; without transformers the extra is named."""
+    script = (
+        "import regard\n"
+        "from transformers import GPTJConfig, GPTJForCausalLM as Model\n"
+        "small = GPTJConfig(vocab_size=9, n_embd=8, n_layer=1, n_head=2, rotary_dim=2)\n"
+        "try:\n    Model._from_config(small, attn_implementation='regard')\n"
+        "except regard.errors.UnavailableError as error:\n    print(error)\n"
+    )
+    if missing:
+        script = (
+            "import sys; sys.modules['transformers'] = None\n"
+            "from regard.errors import MissingExtraError\n"
+            "try:\n    import regard.huggingface\n"
+            "except MissingExtraError as error:\n    print(error)\n"
+        )
+        assert "regard[huggingface]" in warm.run(script).stdout
+        return
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.startswith("gptj does not dispatch its attention"), done.stderr
+
+
+# ── which modules dispatch ───────────────────────────────────────────────────────────────────
+
+
+class Unseen(nn.Module):
+    """Computes by itself."""
+
+
+class SelfAttention(Unseen):
+    """Looks like attention."""
+
+
+class Around(nn.Module):
+    """Holds others."""
+
+    def __init__(self, **inside: nn.Module) -> None:
+        super().__init__()
+        for name, module in inside.items():
+            self.add_module(name, module)
+
+
+class AttentionBlock(Around):
+    """Looks like attention from outside."""
+
+
+class Decorated(nn.Module):
+    """Dispatches in a function inside a decorated method."""
+
+    @torch.no_grad()
+    def helper(self) -> None:
+        def inner() -> None:
+            ALL_ATTENTION_FUNCTIONS  # type: ignore  # noqa
+
+        inner()
+
+
+class Inherits(Decorated):
+    """Dispatches by its base."""
+
+
+def test_a_method_that_dispatches_is_found_wherever_it_is() -> None:
+    layer = model_of("llama").model.layers[0].self_attn
+    nested = sight(AttentionBlock(inner=layer))
+    assert list(nested.seen) == ["inner"] and not nested.unseen
+    outermost = Around(one=AttentionBlock(inner=SelfAttention()), other=Unseen())
+    assert list(sight(outermost).unseen) == ["one"]
+    assert list(sight(Around(a=Decorated(), b=Inherits(), c=Unseen())).seen) == ["a", "b"]
+
+
+# ── models of several parts ──────────────────────────────────────────────────────────────────
 
 
 def captioner() -> VisionEncoderDecoderConfig:
@@ -95,11 +215,34 @@ def captioner() -> VisionEncoderDecoderConfig:
 def test_a_part_that_cannot_follow_is_a_warning_and_the_others_do() -> None:
     with pytest.warns(RegardWarning, match=r"^swinv2 does not dispatch .*Swinv2SelfAttention"):
         model = VisionEncoderDecoderModel._from_config(captioner(), attn_implementation="regard")
-    pixels = inputs_of("vision")["pixel_values"]
     ids = torch.ones(2, 3, dtype=torch.long)
-    found = model.eval()(pixel_values=pixels, decoder_input_ids=ids, output_attentions=True)
-    assert isinstance(found.encoder_attentions[0], torch.Tensor)
-    assert isinstance(found.decoder_attentions[0], regard.Attention)
+    out = model.eval()(
+        **inputs_of("vision"), decoder_input_ids=ids, output_attentions=True
+    )  # fmt: skip
+    assert isinstance(out.encoder_attentions[0], torch.Tensor)
+    assert isinstance(out.decoder_attentions[0], regard.Attention)
+    model = VisionEncoderDecoderModel._from_config(captioner(), attn_implementation="eager")
+    with pytest.warns(RegardWarning, match=r"not seen: encoder\.\S+ \(Swinv2Attention\)"):
+        model.set_attn_implementation("regard")
+    model.set_attn_implementation("eager")
+    with in_silence():
+        model.set_attn_implementation({"decoder": "regard"})
+    assert model.decoder.config._attn_implementation == "regard"
+    model.set_attn_implementation("eager")
+    with pytest.raises(UnavailableError, match=r"computed by Swinv2\w*Attention"):
+        model.encoder.set_attn_implementation("regard")
+
+
+def test_a_model_all_parts_of_which_are_blind_is_refused_as_its_parts_are() -> None:
+    config = FlavaConfig()
+    with pytest.raises(UnavailableError, match=r"^flava_text_model does not dispatch"):
+        FlavaTextModel._from_config(config.text_config, attn_implementation="regard")
+    with (
+        torch.device("meta"),
+        pytest.raises(UnavailableError, match=r"^flava does not dispatch"),
+        pytest.warns(RegardWarning, match="flava_text_model"),
+    ):
+        FlavaModel._from_config(config, attn_implementation="regard")
 
 
 class AroundConfig(PreTrainedConfig):
@@ -108,7 +251,7 @@ class AroundConfig(PreTrainedConfig):
     model_type = "around"
 
 
-class Around(PreTrainedModel):
+class AroundFalcon(PreTrainedModel):
     """Builds a Falcon inside itself."""
 
     config_class = AroundConfig
@@ -120,41 +263,34 @@ class Around(PreTrainedModel):
         self.inner = FalconForCausalLM(inner)
 
 
-def test_a_part_that_cannot_even_be_built_is_refused() -> None:
-    """It would look for its class in a table that has only transformers' names."""
-    with pytest.raises(UnavailableError, match=r"^falcon does not dispatch"):
-        Around._from_config(AroundConfig(), attn_implementation="regard")
+class Mine(FalconForCausalLM):
+    """Somebody's subclass."""
+
+
+def test_a_subclass_and_a_part_that_cannot_even_be_built_are_refused() -> None:
+    """The part would look for its class in a table that has only transformers' names."""
+    for kind, config in ((AroundFalcon, AroundConfig()), (Mine, BLIND["falcon"].configuration())):
+        with pytest.raises(UnavailableError, match=r"^falcon does not dispatch"):
+            kind._from_config(config, attn_implementation="regard")
 
 
 def test_other_peoples_modules_with_a_configuration_are_left_alone() -> None:
-    class Configured(torch.nn.Module):
+    class Configured(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.config = FalconConfig()
             self.config._attn_implementation = "regard"
-            self.part = torch.nn.Linear(2, 2)
+            self.part = nn.Linear(2, 2)
 
     Configured()
     small = BertConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1, vocab_size=9)
     model = BertForMaskedLM._from_config(small, attn_implementation="regard")
-    model.cls = torch.nn.Linear(8, 9)  # a head of one's own
+    model.cls = nn.Linear(8, 9)  # a head of one's own
 
 
-def test_it_is_refused_without_our_adapter_having_been_imported() -> None:
-    script = (
-        "import regard\n"
-        "from transformers import GPTJConfig, GPTJForCausalLM as Model\n"
-        "small = GPTJConfig(vocab_size=9, n_embd=8, n_layer=1, n_head=2, rotary_dim=2)\n"
-        "try:\n    Model._from_config(small, attn_implementation='regard')\n"
-        "except regard.errors.UnavailableError as error:\n    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.startswith("gptj does not dispatch its attention"), done.stderr
-
-
-def test_switching_such_a_model_is_refused_as_well() -> None:
+def test_a_model_that_was_switched_past_all_checks_is_refused_when_it_runs() -> None:
     model = build(BLIND["bloom"])
-    model.config._attn_implementation = "regard"  # past all of transformers' checks
+    model.config._attn_implementation = "regard"
     with pytest.raises(UnavailableError, match=r"^bloom does not dispatch"), using(model):
         pass
     needs("transformers", "5.2", "Bloom asks for its mask by the implementation's name")
@@ -162,75 +298,24 @@ def test_switching_such_a_model_is_refused_as_well() -> None:
         model(**inputs_of("decoder"))
 
 
-def test_every_blind_family_of_the_zoo_is_one_of_the_installed_transformers() -> None:
-    assert all(hasattr(transformers, family.config) for family in BLIND.values())
-
-
-def seeing(kind: str) -> Any:
-    """The configuration of a tower whose family dispatches elsewhere: in the decoder of masks."""
-    config = getattr(transformers, f"{kind}VisionConfig")
-    return config(
+@pytest.mark.parametrize("kind", ["Sam", "SamHQ"])
+def test_a_tower_is_judged_by_what_it_is_built_of_and_not_by_its_family(kind: str) -> None:
+    """Whose family dispatches elsewhere: in the decoder of masks."""
+    config = getattr(transformers, f"{kind}VisionConfig")(
         hidden_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=8,
         window_size=3, global_attn_indexes=[1], mlp_dim=16, output_channels=8,
     )  # fmt: skip
-
-
-def implementations(model: Any) -> list[Any]:
-    return [getattr(part, "config", model.config)._attn_implementation for part in model.modules()]
-
-
-@pytest.mark.parametrize("name", BLIND)
-def test_a_family_that_cannot_follow_cannot_be_switched_and_stays_as_it_was(name: str) -> None:
-    model = build(BLIND[name], "eager")
-    before = implementations(model)
-    with pytest.raises(UnavailableError, match=rf"^{name} does not dispatch .*computed by"):
-        model.set_attn_implementation("regard")
-    assert implementations(model) == before
-
-
-@pytest.mark.parametrize("name", sorted({*FAMILIES} - {"siglip"}))
-def test_a_family_that_follows_is_switched_as_ever(name: str) -> None:
-    model = build(FAMILIES[name], "eager")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RegardWarning)
-        model.set_attn_implementation("regard")
-    assert model.config._attn_implementation == "regard"
-
-
-@pytest.mark.parametrize("kind", ["Sam", "SamHQ"])
-@pytest.mark.parametrize("asked", ["regard", {"": "regard"}])
-def test_a_tower_cannot_be_switched_either(kind: str, asked: Any) -> None:
-    model = getattr(transformers, f"{kind}VisionModel")._from_config(seeing(kind))
-    with pytest.raises(UnavailableError, match=rf"computed by {kind}Vision\w*Attention"):
-        model.set_attn_implementation(asked)
-    assert set(implementations(model)) == {"sdpa"}
-    model.set_attn_implementation("eager")
-    assert set(implementations(model)) == {"eager"}
-
-
-def test_parts_are_switched_alone_or_refused_alone() -> None:
-    model = VisionEncoderDecoderModel._from_config(captioner(), attn_implementation="eager")
-    with pytest.warns(RegardWarning, match=r"not seen: encoder\.\S+ \(Swinv2Attention\)"):
-        model.set_attn_implementation("regard")
-    model.set_attn_implementation("eager")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RegardWarning)
-        model.set_attn_implementation({"decoder": "regard"})
-    assert model.decoder.config._attn_implementation == "regard"
-    model.set_attn_implementation("eager")
-    with pytest.raises(UnavailableError, match=r"computed by Swinv2\w*Attention"):
-        model.encoder.set_attn_implementation("regard")
-
-
-@pytest.mark.parametrize("kind", ["Sam", "SamHQ"])
-def test_a_tower_is_judged_by_what_it_is_built_of_and_not_by_its_family(kind: str) -> None:
-    model, config = getattr(transformers, f"{kind}VisionModel"), seeing(kind)
+    tower = getattr(transformers, f"{kind}VisionModel")
     with pytest.raises(UnavailableError, match=rf"computed by {kind}VisionAttention.*'sdpa'"):
-        model._from_config(config, attn_implementation="regard")
-    tower = model._from_config(config, attn_implementation="sdpa").eval()
-    with torch.no_grad(), regard.record(tower) as rec:
-        tower(torch.randn(1, 3, 32, 32))
+        tower._from_config(config, attn_implementation="regard")
+    model = tower._from_config(config, attn_implementation="sdpa").eval()
+    with torch.no_grad(), regard.record(model) as rec:
+        model(torch.randn(1, 3, 32, 32))
     assert all(head.exact for head in rec.recording) and rec.stacks
+    for asked in ("regard", {"": "regard"}):
+        with pytest.raises(UnavailableError, match=rf"computed by {kind}Vision\w*Attention"):
+            model.set_attn_implementation(asked)
+        assert set(implementations(model)) == {"sdpa"}
 
 
 def test_parts_of_one_configuration_are_judged_with_the_whole() -> None:
@@ -246,24 +331,102 @@ def test_parts_of_one_configuration_are_judged_with_the_whole() -> None:
     transformers.DeformableDetrModel._from_config(config, attn_implementation="regard")
 
 
-def captions() -> GitConfig:
+def test_a_family_of_tables_and_of_others_is_built_with_the_class_it_would_have_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A vision tower that dispatches; a decoder that takes its class from a table."""
     eyes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
     eyes |= {"intermediate_size": 48, "image_size": 16, "patch_size": 4}
     text = FAMILIES["bert"].options | {"bos_token_id": 1, "eos_token_id": 2}
-    return GitConfig(vision_config=eyes, **text)
-
-
-def test_a_family_of_tables_and_of_others_is_built_with_the_class_it_would_have_taken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     table = dict(modeling_git.GIT_SELF_ATTENTION_CLASSES)
     monkeypatch.setattr(modeling_git, "GIT_SELF_ATTENTION_CLASSES", table)
     for _ in range(2):  # a second model is told as well
+        config = GitConfig(vision_config=eyes, **text)
         with pytest.warns(RegardWarning, match=r"^git: layers of GitSelfAttention compute"):
-            model = GitModel._from_config(captions(), attn_implementation="regard").eval()
-    pixels, ids = inputs_of("vision")["pixel_values"], torch.tensor([[4, 5, 6], [7, 8, 9]])
-    found = model(pixel_values=pixels, input_ids=ids).last_hidden_state
+            model = GitModel._from_config(config, attn_implementation="regard").eval()
+    inputs = inputs_of("vision") | {"input_ids": torch.tensor([[4, 5, 6], [7, 8, 9]])}
+    mine = model(**inputs).last_hidden_state
     model.set_attn_implementation("eager")
-    wanted = model(pixel_values=pixels, input_ids=ids).last_hidden_state
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(mine, model(**inputs).last_hidden_state)
+
+
+# ── for as long as a block lasts ─────────────────────────────────────────────────────────────
+
+
+def test_every_part_is_switched_and_switched_back_to_its_own() -> None:
+    model = build(FAMILIES["clip"])
+    model.vision_model.config._attn_implementation = "sdpa"
+    layer = model.text_model.encoder.layers[1].self_attn
+    layer.config = copy.deepcopy(layer.config)  # of its own
+    before = implementations(model)
+    assert {"sdpa", "eager"} <= set(before)
+    for _ in range(2):  # blocks nest
+        with using(model):
+            with using(model):
+                pass
+            assert set(implementations(model)) == {"regard"}
+        assert implementations(model) == before
+    with pytest.raises(ZeroDivisionError), using(model):
+        1 / 0  # noqa: B018
+    assert implementations(model) == before
+    model.vision_model = nn.Identity()  # whose configuration is left alone
+    with using(model):
+        assert model.config.text_config._attn_implementation == "regard"
+        assert model.config.vision_config._attn_implementation == "sdpa"
+
+
+@torch.no_grad()
+def test_a_part_of_a_model_or_a_model_inside_another_module_will_do() -> None:
+    model, inputs = model_of("llama"), inputs_of("decoder")
+    for given in (model.model, nn.ModuleDict({"wrapped": model})):
+        with using(given) as modules:
+            out = model(**inputs, output_attentions=True)
+        assert isinstance(out.attentions[0], regard.Attention)
+        names = [name.rpartition("layers.")[2] for name in modules.seen]
+        assert names == ["0.self_attn", "1.self_attn"] and not modules.unseen
+    assert set(implementations(model)) == {"eager"}
+
+
+def test_parts_that_are_not_seen_are_a_warning_that_names_them() -> None:
+    says = r"siglip.*vision_model\.head"
+    with pytest.warns(RegardWarning, match=says) as caught, using(model_of("siglip")) as modules:
+        assert modules.seen and modules.unseen
+    assert caught[0].filename == __file__
+    with in_silence(), using(model_of("bart")):
+        pass
+
+
+def test_what_has_no_attention_and_what_is_no_model_is_an_error() -> None:
+    model = MambaModel(MambaConfig(hidden_size=8, num_hidden_layers=1, vocab_size=9, state_size=4))
+    with pytest.raises(UnavailableError, match="mamba has no attention"), using(model):
+        pass
+    for wrong in (nn.Linear(2, 2), "llama", None):
+        with pytest.raises(DTypeError, match=f"not a {type(wrong).__name__}"), using(wrong):
+            pass
+
+
+class Inner(PreTrainedConfig):
+    """A part of a part."""
+
+
+class Part(PreTrainedConfig):
+    """Has one."""
+
+    sub_configs: ClassVar = {"inner": Inner}
+
+
+def test_configurations_inside_those_inside_are_left_alone(monkeypatch: Any) -> None:
+    """transformers' own property hands a part's name down to the parts of that part. One that has
+    no name gets none back."""
+    model = build(FAMILIES["bert"])
+    whole, part, inner = model.config, Part(), Inner()
+    monkeypatch.setattr(type(whole), "sub_configs", {"part": Part})
+    whole.part, part.inner = part, inner
+    part._attn_implementation_internal, inner._attn_implementation_internal = "sdpa", "eager"
+    for name in ("eager", None):
+        whole._attn_implementation_internal = name
+        with using(model):
+            assert whole._attn_implementation == "regard"
+            assert (part._attn_implementation, inner._attn_implementation) == ("sdpa", "eager")
+        assert whole._attn_implementation == name
+        assert (part._attn_implementation, inner._attn_implementation) == ("sdpa", "eager")

@@ -14,75 +14,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-import regard
-from huggingface.cells import cells
 from parallel.world import run
 from regard.huggingface import regard_attention
-from regard.huggingface.restrict import CallSize, restriction
 from regard.parallel import Peers, Shards
 from regard.parallel.ulysses import Repartition, split_heads, to_heads, to_tokens
 
 PLAIN = [[*range(12)]]
 PACKED = [[*range(5), *range(4), *range(3)]]
-
-
-# ── what positions say ───────────────────────────────────────────────────────────────────────
-
-
-def seen(positions: Any, size: CallSize, causal: bool, **more: Any) -> Tensor:
-    told = restriction(None, size, causal, positions=torch.tensor(positions), **more)
-    return cells(told.mask, size.batch, size.queries, size.keys)
-
-
-def test_positions_that_start_again_part_sequences() -> None:
-    ids = torch.tensor([0] * 5 + [1] * 4 + [2] * 3)
-    same = ids[:, None] == ids
-    lower = torch.ones(12, 12).tril().bool()
-    size = CallSize(1, 12, 12)
-    assert torch.equal(seen(PACKED, size, causal=True)[0], same & lower)
-    assert torch.equal(seen(PACKED, size, causal=False)[0], same)
-    near = lower & ~torch.ones(12, 12).tril(-2).bool()
-    assert torch.equal(seen(PACKED, size, causal=True, window=2)[0], same & near)
-    two = [PLAIN[0], PACKED[0]]
-    assert torch.equal(seen(two, CallSize(2, 12, 12), True), torch.stack([lower, same & lower]))
-    assert torch.equal(seen(PACKED, CallSize(2, 12, 12), True)[1], same & lower)  # one for all
-
-
-def test_positions_of_one_sequence_say_nothing_more() -> None:
-    one = torch.tensor(PLAIN)
-    for positions in (one, one + 7, one[:, :5], torch.zeros(3, 1, 12, dtype=torch.int64), None):
-        told = restriction(None, CallSize(1, 12, 12), True, positions=positions)
-        assert told.mask == regard.Causal("start")
-    jumps = torch.tensor([[0, 1, 2, 8, 9, 10]])  # rows of an image, say
-    assert restriction(None, CallSize(1, 6, 6), False, positions=jumps).mask is None
-    decoding = restriction(None, CallSize(1, 1, 6), True, positions=torch.tensor([[5]]))
-    assert decoding.mask is None
-
-
-def test_a_mask_knows_better_than_positions() -> None:
-    every = torch.ones(1, 1, 12, 12, dtype=torch.bool)
-    told = restriction(every, CallSize(1, 12, 12), True, positions=torch.tensor(PACKED))
-    assert cells(told.mask, 1, 12, 12).all()
-
-
-@pytest.mark.parametrize("is_causal", [None, True, False])
-@pytest.mark.parametrize("positions", [PLAIN, PACKED], ids=["plain", "packed"])
-def test_the_function_without_a_mask(is_causal: bool | None, positions: Any) -> None:
-    """The keyword wins over the module, which is causal."""
-    layer = nn.Module()
-    layer.is_causal = True  # type: ignore[assignment]
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(1, heads, 12, 8) for heads in (4, 2, 2))
-    found, _ = regard_attention(
-        layer, q, k, v, None, is_causal=is_causal, position_ids=torch.tensor(positions)
-    )
-    causal = is_causal is not False
-    mask = seen(positions, CallSize(1, 12, 12), causal)[:, None]
-    right = regard.attend(q, k, v, mask=mask).output.transpose(1, 2)
-    torch.testing.assert_close(found, right)
-
-
-# ── a model on several ranks ─────────────────────────────────────────────────────────────────
 
 
 def _traded(
@@ -152,6 +90,7 @@ def _on_ranks(kind: str, positions: list[list[int]]) -> None:
         torch.testing.assert_close(grad, exact[name], msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("positions", [PLAIN, PACKED], ids=["plain", "packed"])
 @pytest.mark.parametrize("kind", ["llama", "mistral"])
 @pytest.mark.parametrize("world", [2, 4])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.testing import assert_close
 
 import regard
 from recorder.models import Plain, Stack, tiny, tokens
@@ -16,152 +17,187 @@ from regard.errors import DTypeError, InputError, UnavailableError
 from regard.intervene import Edge, knock_out
 
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+GPT2 = {"n_embd": 32, "n_head": 4, "n_layer": 2}
+CAUSAL = regard.Causal()
 
 
 def logits(model: nn.Module, ids: Tensor, **more: Any) -> Tensor:
     """What it says."""
     with torch.no_grad():
-        return model(ids, **more).logits
+        out = model(ids, **more)
+    return out if isinstance(out, Tensor) else getattr(out, "logits", out[0])
 
 
-def without_columns(linear: nn.Linear, heads: list[int], width: int = 8) -> Tensor:
-    """Zero the columns of w_o that read these heads; gives back what they were."""
-    before = linear.weight.detach().clone()
+def without_columns(linear: nn.Linear, *heads: int, width: int = 8) -> None:
+    """Zero the columns of w_o that read these heads."""
     with torch.no_grad():
         for head in heads:
             linear.weight[:, head * width : (head + 1) * width] = 0
-    return before
 
 
 # ── heads ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_head_is_out_before_w_o() -> None:
-    model, ids = tiny("llama"), tokens(20, batch=2)
-    with regard.knock_out(model, heads=["L1H2", (0, 3)]):
-        found = logits(model, ids)
-    for layer, head in ((1, 2), (0, 3)):
-        without_columns(model.model.layers[layer].self_attn.o_proj, [head])
-    torch.testing.assert_close(found, logits(model, ids), atol=1e-6, rtol=1e-5)
+@pytest.mark.parametrize("family", ["llama", "bert", "regard", "albert"])
+def test_a_head_is_out_before_w_o(family: str) -> None:
+    """Of grouped heads, of an encoder, of regard's own layers; of one layer that serves three."""
+    more = {"embedding_size": 16, "num_hidden_layers": 3} if family == "albert" else {}
+    model: Any = Stack().eval() if family == "regard" else tiny(family, **more)
+    given = torch.randn(2, 20, 32) if family == "regard" else tokens(20, batch=2)
+    heads: list[Any] = ["L1H2", (0, 3)]
+    heads = ["L0H1", "L1H1", (2, 1)] if family == "albert" else heads
+    whole = logits(model, given)
+    each = []
+    for head in heads:
+        with knock_out(model, [head]):
+            each.append(logits(model, given))
+    assert not any(torch.allclose(one, whole) for one in each)
+    assert not torch.allclose(each[0], each[1])
+    with knock_out(model, heads):
+        mine = logits(model, given)
+    if family == "llama":
+        mixes = [layer.self_attn.o_proj for layer in model.model.layers]
+    elif family == "bert":
+        mixes = [layer.attention.output.dense for layer in model.encoder.layer]
+    elif family == "regard":
+        mixes = [layer.w_o for layer in model.layers]
+    else:
+        mixes = [model.encoder.albert_layer_groups[0].albert_layers[0].attention.dense]
+    without_columns(mixes[0], 1 if family == "albert" else 3)
+    if family != "albert":
+        without_columns(mixes[1], 2)
+    assert_close(mine, logits(model, given), atol=1e-5, rtol=1e-5)
 
 
-def test_heads_of_an_encoder() -> None:
-    model, ids = tiny("bert"), tokens(20)
-    with torch.no_grad(), knock_out(model, "L1"):
-        found = model(ids).last_hidden_state
-    without_columns(model.encoder.layer[1].attention.output.dense, [0, 1, 2, 3])
-    with torch.no_grad():
-        expected = model(ids).last_hidden_state
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-
-
-def test_layers_of_regard_s_own() -> None:
-    model, x = Stack().eval(), torch.randn(1, 20, 32)
-    with torch.no_grad():
-        with knock_out(model, ["L0H1"]):
-            found = model(x)
-        whole = model(x)
-        without_columns(model.layers[0].w_o, [1])
-        torch.testing.assert_close(found, model(x))
-    assert not torch.allclose(found, whole)
-
-
-def test_a_layer_alone_and_one_without_heads() -> None:
+def test_a_layer_alone_and_broken_numbers_of_a_head() -> None:
     layer, x = regard.nn.SelfAttention(16), torch.randn(12, 16)
     with knock_out(layer, ["L0H0"]):
         assert not layer(x).any()
-    with knock_out(layer, edges=[Edge(3, slice(None))]):
-        rows = layer(x).abs().sum(-1)
-    assert rows.nonzero().flatten().tolist() == [n for n in range(12) if n != 3]
-
-
-def test_a_shared_layer_is_many() -> None:
-    model, ids = tiny("albert", embedding_size=16, num_hidden_layers=3), tokens(12)
-    found = {}
-    for label in ("L0H1", "L1H1", "L2H1"):
-        with torch.no_grad(), knock_out(model, label):
-            found[label] = model(ids).last_hidden_state
-    for one, other in (("L0H1", "L1H1"), ("L1H1", "L2H1")):
-        assert not torch.allclose(found[one], found[other])
-    with torch.no_grad(), knock_out(model, list(found)):
-        all_of_them = model(ids).last_hidden_state
-    dense = model.encoder.albert_layer_groups[0].albert_layers[0].attention.dense
-    without_columns(dense, [1])
-    with torch.no_grad():
-        torch.testing.assert_close(all_of_them, model(ids).last_hidden_state, atol=1e-5, rtol=1e-5)
-
-
-def test_broken_numbers_of_a_head_are_out_too() -> None:
-    layer = regard.nn.MultiHeadAttention(16, 2, bias=False)
+    layer, x = regard.nn.MultiHeadAttention(16, 2, bias=False), torch.randn(1, 6, 16)
     with torch.no_grad():
         layer.w_v.weight[8:] = torch.inf  # the values of head 1
-    x = torch.randn(1, 6, 16)
     assert not layer(x).isfinite().all()
     with knock_out(layer, "L0H1"):
         assert layer(x).isfinite().all()
 
 
+@pytest.mark.parametrize(
+    ("given", "label"),
+    [
+        ("L5H1", "L5H1"), (" l5h1 ", "L5H1"), ("L5", "L5"), ("cross.L2H0", "cross.L2H0"),
+        ("cross", "cross"), ((5, 2), "L5H2"), ((np.int64(5), np.int32(2)), "L5H2"),
+        (("cross", 2, 0), "cross.L2H0"), ("encoder.L0", "encoder.L0"),
+        ("model.layers.*.attn.L3H0", "model.layers.*.attn.L3H0"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_heads_are_named_as_recordings_name_them(given: Any, label: str) -> None:
+    (head,) = knock_out(Plain(), [given]).heads  # of which nothing is known before it runs
+    assert head.label == label
+    assert knock_out(Plain(), label).heads == (head,)
+
+
+FAMILIES = {"llama": {}, "bert": {}, "albert": {"embedding_size": 16, "num_hidden_layers": 3},
+            "gpt2": GPT2, "t5": T5}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_head_of_a_recording_may_be_knocked_out_and_no_other(family: str) -> None:
+    model, ids = tiny(family, **FAMILIES[family]), tokens(8)
+    more = {"decoder_input_ids": ids} if family == "t5" else {}
+    with torch.no_grad(), regard.record(model) as rec:
+        model(ids, **more)
+    assert len(knock_out(model, rec.labels()).heads) == len(rec.labels())
+    last = rec.labels()[-1]
+    stack = last.rpartition(".")[0]
+    for beyond in ("L9H0", "L0H4"):
+        with pytest.raises(InputError, match="does not exist"):
+            knock_out(model, f"{stack}.{beyond}" if stack else beyond)
+
+
 # ── edges ────────────────────────────────────────────────────────────────────────────────────
 
-
-def test_an_edge_of_the_last_token() -> None:
-    model, ids = tiny("llama"), tokens(20)
-    with knock_out(model, edges=Edge(queries=19, keys=range(10, 16))), regard.record(model) as rec:
-        found = logits(model, ids)
-    with regard.huggingface.using(model):
-        whole = logits(model, ids)
-    assert torch.equal(found[:, :19], whole[:, :19])
-    assert not torch.allclose(found[:, 19], whole[:, 19])
-    for head in rec.recording:
-        weights = head.dense()
-        assert not weights[19, 10:16].any()
-        assert np.all(weights[18, 10:16] > 0)
-        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
-
-
-def test_edges_of_some_heads() -> None:
-    model, ids = tiny("llama"), tokens(20)
-    edges = [Edge(slice(5, None), [2, 3], heads=["L0H1", (1, 0)]), Edge(7, slice(None), "L1H3")]
-    with knock_out(model, edges=edges), regard.record(model) as rec:
-        logits(model, ids)
-    for head in rec.recording:
-        hidden = head.dense()[5:, 2:4].sum() == 0
-        assert hidden == (head.label in ("L0H1", "L1H0"))
-        blind = head.dense()[7].sum() == 0
-        assert blind == (head.label == "L1H3")
+N = 30
+# queries, keys and heads of an edge → which of each are meant
+Cut = tuple[Any, Any, Any, list[int], list[int], list[int]]
+CUTS: list[Cut] = [
+    (3, 2, None, [3], [2], [0, 1, 2, 3]),
+    (np.int64(3), torch.tensor([2, 0]), ["L0H2"], [3], [0, 2], [2]),
+    ([5, 3, 3], range(2, 9, 3), "L0", [3, 5], [2, 5, 8], [0, 1, 2, 3]),
+    (slice(27, None), slice(None, 2), ["L0H0", (0, 3)], [27, 28, 29], [0, 1], [0, 3]),
+    (N - 1, range(10, 21), None, [N - 1], [*range(10, 21)], [0, 1, 2, 3]),
+    (slice(None), [0], None, [*range(N)], [0], [0, 1, 2, 3]),
+    (range(10, 20), slice(None), (("", 0, 1),), [*range(10, 20)], [*range(N)], [1]),
+    (slice(5, None, 2), [1, 4, 99], "L0H1", [*range(5, N, 2)], [1, 4], [1]),
+    (slice(None), slice(None), "L0H1", [*range(N)], [*range(N)], [1]),
+    (N, 0, None, [], [], []), ([], 3, None, [], [], []), (0, range(0), None, [], [], []),
+]  # fmt: skip
 
 
-def test_edges_of_an_encoder_s_batch_with_padding() -> None:
-    model, ids = tiny("bert"), tokens(12, batch=2)
-    real = torch.ones_like(ids)
-    real[0, 9:] = 0
-    with torch.no_grad(), knock_out(model, edges=Edge(4, range(2, 6))), regard.record(model) as rec:
-        model(ids, attention_mask=real)
-    for prompt, length in zip(rec.prompts, (9, 12), strict=True):
-        weights = prompt["L1H2"].dense()
-        assert weights.shape == (length, length)
-        assert not weights[4, 2:6].any()
-        assert weights[5, 2:6].all()
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: f"{cut[:3]}")
+def test_a_cut_is_the_table_it_stands_for(cut: Cut, causal: bool) -> None:
+    """The weights that an edge had go to the keys that are left; a row without any gives zero."""
+    queries, keys, heads, rows, cols, among = cut
+    torch.manual_seed(0)
+    layer, x = regard.nn.MultiHeadAttention(32, 4, bias=False), torch.randn(1, N, 32)
+    mask = CAUSAL if causal else None
+    with torch.no_grad(), regard.record(layer) as whole:
+        plain = layer(x, mask=mask)
+    cut = knock_out(layer, edges=Edge(queries, keys, heads))
+    with torch.no_grad(), cut, regard.record(layer) as rec:
+        output = layer(x, mask=mask)
+    left = np.ones((4, N, N), bool)
+    left[np.ix_(among, rows, cols)] = False
+    for head in range(4):
+        weights = whole[0, head].dense() * left[head]
+        total = weights.sum(-1, keepdims=True)
+        wanted = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+        np.testing.assert_allclose(rec[0, head].dense(), wanted, atol=1e-6)
+    blind = [n for n in rows if not left[:, n, : n + 1 if causal else N].any()]
+    assert not output[0, blind].any()
+    if left.all():
+        assert torch.equal(output, plain)
 
 
-def test_edges_between_two_sequences() -> None:
-    model, ids = tiny("t5", **T5), tokens(10)
-    told = {"input_ids": ids, "decoder_input_ids": tokens(6, seed=1)}
-    edge = Edge(slice(2, None), range(3, 8), heads=["cross"])
-    with torch.no_grad(), knock_out(model, edges=edge), regard.record(model) as rec:
-        model(**told)
-    for head in rec.recording:
-        where = head.dense()[2:6, 3:8]
-        assert (not where.any()) == (head.stack == "cross")
+def test_edges_are_values() -> None:
+    assert Edge([1, 2], 3) == Edge((2, 1), [3])
+    assert Edge(1, 2, ["L0H1"]) != Edge(1, 2, ["L0H2"])
+    assert len({Edge(1, 2), Edge(1, 2)}) == 1
+    assert repr(Edge(19, range(10, 21))) == "Edge(queries=[19], keys=10:21, heads=None)"
+    assert repr(Edge(slice(5, None, 2), []).queries) == "5::2"
 
 
-def test_edges_beside_a_user_s_own_mask() -> None:
+def test_edges_of_some_layers_beside_a_user_s_own_mask() -> None:
     model, ids = tiny("llama"), tokens(12)
     own = torch.ones(1, 1, 12, 12).tril().bool()
     own[..., 11, 5] = False
-    with torch.no_grad(), knock_out(model, edges=Edge(11, 6)), regard.record(model) as rec:
-        model(ids, attention_mask=own)
-    assert np.flatnonzero(rec["L0H0"].dense()[11] == 0).tolist() == [5, 6]
+    edges = [Edge(11, 6), Edge(7, slice(None), "L1H3"), Edge(9, 2, ["L0H1", (1, 0)])]
+    with knock_out(model, edges=edges), regard.record(model) as rec:
+        mine = logits(model, ids, attention_mask=own)
+    for head in rec.recording:
+        weights = head.dense()
+        assert np.flatnonzero(weights[11] == 0).tolist() == [5, 6]
+        assert (weights[7].sum() == 0) == (head.label == "L1H3")
+        assert (weights[9, 2] == 0) == (head.label in ("L0H1", "L1H0"))
+    with regard.huggingface.using(model):
+        assert torch.equal(mine[:, :7], logits(model, ids, attention_mask=own)[:, :7])
+
+
+def test_edges_between_two_sequences() -> None:
+    model = tiny("t5", **T5)
+    given = {"input_ids": tokens(10), "decoder_input_ids": tokens(6, seed=1)}
+    edge = Edge(slice(2, None), range(3, 8), heads=["cross"])
+    with torch.no_grad(), knock_out(model, edges=edge), regard.record(model) as rec:
+        model(**given)
+    for head in rec.recording:
+        assert (not head.dense()[2:6, 3:8].any()) == (head.stack == "cross")
+
+
+def test_the_mask_follows_the_call_s_device() -> None:
+    layer, x = regard.nn.MultiHeadAttention(32, 4).to("meta"), torch.randn(2, 5, 32, device="meta")
+    with knock_out(layer, edges=[Edge(3, 1, "L0H1"), Edge(2, slice(None))]):
+        assert layer(x).device.type == "meta"
 
 
 # ── together with others ─────────────────────────────────────────────────────────────────────
@@ -174,8 +210,7 @@ def test_a_recording_shows_what_is_left() -> None:
     with regard.record(model) as rec, knock_out(model, ["L1H2"]):
         logits(model, ids)
     norms = rec.grid("output_norm")
-    assert norms[1, 2] == 0
-    assert np.all(np.delete(norms.ravel(), 6) > 0)
+    assert norms[1, 2] == 0 and np.all(np.delete(norms.ravel(), 6) > 0)
     # it still looks, nobody listens to it
     np.testing.assert_allclose(rec["L1H2"].dense(), whole["L1H2"].dense(), atol=1e-6)
 
@@ -186,39 +221,20 @@ def test_knock_outs_inside_one_another_add_up() -> None:
     with knock_out(model, ["L0H1", "L1H2"], edges):
         at_once = logits(model, ids)
     with knock_out(model, "L0H1", edges[0]), knock_out(model, "L1H2", edges[1]):
-        in_turn = logits(model, ids)
+        assert torch.equal(logits(model, ids), at_once)
         with knock_out(model, "L0H1"):
-            again = logits(model, ids)
-    assert torch.equal(at_once, in_turn)
-    assert torch.equal(at_once, again)
+            assert torch.equal(logits(model, ids), at_once)
 
 
 def test_gradients_flow_through_what_is_left() -> None:
-    model, ids = tiny("llama"), tokens(12)
+    model = tiny("llama")
     with knock_out(model, ["L1H2"], Edge(slice(None), 0)):
-        model(ids).logits.sum().backward()
+        model(tokens(12)).logits.sum().backward()
     attention = model.model.layers[1].self_attn
     rows = attention.q_proj.weight.grad.unflatten(0, (4, 8)).abs().sum((1, 2))
-    assert rows[2] == 0
-    assert torch.all(rows[[0, 1, 3]] > 0)
+    assert rows[2] == 0 and torch.all(rows[[0, 1, 3]] > 0)
     assert torch.all(attention.v_proj.weight.grad.abs().sum(-1)[:16] > 0)
     assert not model.model.embed_tokens.weight.grad.isnan().any()
-
-
-def test_other_models_in_the_block_are_whole() -> None:
-    model, other, ids = tiny("llama"), tiny("gpt2", n_embd=32, n_head=4, n_layer=2), tokens(12)
-    whole = logits(other, ids)
-    with knock_out(model, "L0"):
-        assert torch.equal(logits(other, ids), whole)
-        assert regard.attend(*[torch.ones(1, 4, 8)] * 3).output.all()
-        logits(model, ids)
-
-
-def test_a_part_of_the_model_may_be_run() -> None:
-    model, ids = tiny("llama"), tokens(12)
-    with torch.no_grad(), knock_out(model, "L0"):
-        inner = model.model(ids).last_hidden_state
-        torch.testing.assert_close(model.lm_head(inner), model(ids).logits)
 
 
 class Wrapped(nn.Module):
@@ -233,92 +249,103 @@ class Wrapped(nn.Module):
         return self.inside(ids).logits
 
 
-def test_a_model_inside_another() -> None:
-    model, ids = Wrapped().eval(), tokens(12)
-    with torch.no_grad(), knock_out(model, "L1H2"):
-        found = model(ids)
-    with knock_out(model.inside, "L1H2"):
-        assert torch.equal(found, logits(model.inside, ids))
+def test_models_within_and_beside_models() -> None:
+    model, other, ids = Wrapped().eval(), tiny("gpt2", **GPT2), tokens(12)
+    whole, inside = logits(other, ids), model.inside
+    with knock_out(model, "L1H2"):
+        mine = logits(model, ids)
+        assert torch.equal(logits(other, ids), whole), "another model is whole"
+        assert regard.attend(*[torch.ones(1, 4, 8)] * 3).output.all()
+    with torch.no_grad(), knock_out(inside, "L1H2"):
+        assert torch.equal(mine, logits(inside, ids))
+        part = inside.model(ids).last_hidden_state  # a part of it may be run
+        assert_close(inside.lm_head(part), mine)
 
 
 # ── afterwards ───────────────────────────────────────────────────────────────────────────────
 
 
-def hooks(model: nn.Module) -> int:
-    """How many there are."""
-    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
+def state(model: nn.Module) -> tuple[Any, ...]:
+    """What a block must leave as it found it."""
+    hooks = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
+    return model.config._attn_implementation, hooks, editors()
 
 
 def test_everything_is_as_it_was() -> None:
     model, ids = tiny("llama"), tokens(12)
-    whole, before = logits(model, ids), model.config._attn_implementation
+    whole, before = logits(model, ids), state(model)
     knocked = knock_out(model, "L0")
     for _ in range(2):  # it may be entered again
         with knocked:
             assert model.config._attn_implementation == "regard"
             assert not torch.allclose(logits(model, ids), whole)
-        assert model.config._attn_implementation == before
-        assert hooks(model) == 0
-        assert editors() == ()
-    assert torch.equal(logits(model, ids), whole)
-
-
-def test_an_exception_restores_everything() -> None:
-    model, ids = tiny("llama"), tokens(12)
-    before = model.config._attn_implementation
-    with pytest.raises(ZeroDivisionError), knock_out(model, "L0"):
-        logits(model, ids)
+            with pytest.raises(InputError, match="at work already"), knocked:
+                pass
+        assert state(model) == before
+    with pytest.raises(ZeroDivisionError), knocked:
         raise ZeroDivisionError
-    assert (model.config._attn_implementation, hooks(model), editors()) == (before, 0, ())
-
-
-def test_it_cannot_be_inside_itself() -> None:
-    model = tiny("llama")
-    knocked = knock_out(model, "L0")
-    with knocked:
-        logits(model, tokens(4))
-        with pytest.raises(InputError, match="at work already"), knocked:
-            pass
-    assert hooks(model) == 0
+    assert state(model) == before and torch.equal(logits(model, ids), whole)
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────
 
 
+class Towers(nn.Module):
+    """Two stacks, neither of which need be heard first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vision, self.text = Stack(layers=3), Stack(layers=2)
+
+
+NO_HEAD = ([5], [(5, -1)], [(5,)], [(5, 1.0)], [(True, 1)], ["5.1!"], [None], [("a", "b", 1)])
+REFUSED: list[tuple[Any, Any, str]] = [
+    *((Plain, heads, "names no head; give 'L5H1'") for heads in NO_HEAD),
+    (Plain, 5, "give a list of heads"),
+    *(
+        (make, wrong, said)
+        for make in (lambda: tiny("llama"), Stack)
+        for wrong, said in (
+            ("L2H0", "layer 2 does not exist; this model has 0–1"),
+            ("L0H9", "head 9 does not exist; this layer has 0–3"),
+            ("cross.L0H0", "no stack 'cross'; this model has one without a name: 'L0H0' is a head"),
+            ("H3", "'L0H0' is a head"),
+        )
+    ),
+    (Towers, "text.L3H0", "layer 3 does not exist; this model has 0–2"),
+    (Towers, "audio.L0H0", "no stack 'audio'"),
+    (lambda: tiny("t5", **T5), "L0H0", "stacks cross, decoder, encoder; say which, as in 'cross"),
+    (lambda: tiny("t5", **T5), "cross.L2H0", "cross.L2H0: layer 2 does not exist"),
+    (lambda: tiny("t5", **T5), "vision", "no stack 'vision'; this model has cross, decoder, enc"),
+]
+
+
+@pytest.mark.parametrize(("make", "heads", "said"), REFUSED)
+def test_unknown_heads_are_refused_before_anything_runs(make: Any, heads: Any, said: str) -> None:
+    model = make()
+    for given in ({"heads": heads}, {"edges": lambda: [Edge(0, 0, heads)]}):
+        with pytest.raises(InputError) as caught:
+            edges = given.get("edges", list)()
+            knock_out(model, given.get("heads", ()), edges)
+        assert said in str(caught.value)
+
+
+def test_names_that_depend_on_who_is_heard_first_are_fine() -> None:
+    knock_out(Towers(), ["L0H0", "text.L0H0", "vision.L2H3"])
+
+
 @pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ("L2H0", "layer 2 does not exist; this model has 0–1"),
-        ("L0H9", "head 9 does not exist; this layer has 0–3"),
-        ("cross.L0H0", "there is no stack 'cross'; this model has one without a name: 'L0H0'"),
-        ("H3", "'L0H0' is a head"),
-        ([7], "names no head"),
-    ],
+    "wrong", [-1, [3, -1], slice(-3, None), range(5, 0, -1), "3", 2.0, [True], slice(0, 5, 0), None]
 )
-def test_unknown_heads_are_refused_before_anything_runs(wrong: Any, said: str) -> None:
-    for model in (tiny("llama"), Stack()):
-        with pytest.raises(InputError, match=said):
-            knock_out(model, wrong)
-        with pytest.raises(InputError, match=said):
-            knock_out(model, edges=[Edge(0, 0, wrong)])
-
-
-def test_stacks_must_be_said_where_there_are_several() -> None:
-    model = tiny("t5", **T5)
-    with pytest.raises(
-        InputError, match=r"stacks cross, decoder, encoder; say which, as in 'cross"
-    ):
-        knock_out(model, "L0H0")
-    with pytest.raises(InputError, match="say which an edge is in"):
-        knock_out(model, edges=Edge(0, 0))
-    with pytest.raises(InputError, match=r"cross\.L2H0: layer 2 does not exist"):
-        knock_out(model, "cross.L2H0")
-    with pytest.raises(InputError, match="no stack 'vision'; this model has cross, decoder, enc"):
-        knock_out(model, "vision")
+def test_what_is_no_place_is_refused(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"keys=.*counted from 0"):
+        Edge(queries=0, keys=wrong)
 
 
 def test_what_never_came_up_is_an_error() -> None:
     model, t5 = tiny("llama"), tiny("t5", **T5)
+    with pytest.raises(InputError, match="say which an edge is in"):
+        knock_out(t5, edges=Edge(0, 0))
     with pytest.raises(InputError, match="ForCausalLM was not run inside"), knock_out(model, "L0"):
         pass
     two = knock_out(t5, ["cross.L1H0", "encoder"])
@@ -349,30 +376,35 @@ def test_heads_that_only_a_call_can_tell_are_refused_then() -> None:
         model(x)
 
 
-def test_what_is_no_model_and_no_edge_is_refused() -> None:
+def test_a_layer_that_serves_several_does_not_say_which_one_it_is_when_run_alone() -> None:
+    model = tiny("albert", embedding_size=16, num_hidden_layers=3)
+    shared = model.encoder.albert_layer_groups[0].albert_layers[0].attention
+    with knock_out(model, "L1"):
+        model(tokens(5))
+        with pytest.raises(UnavailableError, match="serves several layers"):
+            shared(torch.randn(1, 5, 32))
+
+
+def test_models_that_cannot_be_cut_are_refused() -> None:
     with pytest.raises(InputError, match=r"model is a str; give a torch\.nn\.Module"):
         knock_out("llama", "L0")
     with pytest.raises(InputError, match="is no edge"):
         knock_out(tiny("llama"), edges=[(3, 5)])
-
-
-def test_a_family_that_does_not_dispatch_is_refused() -> None:
     model = tiny("bloom", n_head=4, n_layer=2)
     with pytest.raises(UnavailableError, match="bloom does not dispatch"), knock_out(model, "L0"):
         pass
-    assert hooks(model) == 0
-
-
-def test_checkpointing_is_refused() -> None:
+    assert state(model)[1] == 0
     model = tiny("llama").train()
     model.gradient_checkpointing_enable()
     with pytest.raises(UnavailableError, match="gradient_checkpointing_disable"):
         knock_out(model, "L0")
     knock_out(model.eval(), "L0")
+    with pytest.raises(DTypeError, match="using"), regard.huggingface.using(Stack()):
+        pass
 
 
 def test_a_compiled_model_says_so() -> None:
-    model, x = Stack().eval(), torch.randn(1, 20, 32)
+    model, x = Stack(layers=1).eval(), torch.randn(1, 20, 32)
     torch._dynamo.reset()
     compiled = torch.compile(model, backend="eager")
     with torch.no_grad():
@@ -380,9 +412,4 @@ def test_a_compiled_model_says_so() -> None:
         knocked = knock_out(model, "L0H1")
         with pytest.raises(UnavailableError, match=r"while torch\.compile traces"), knocked:
             compiled(x)
-        torch.testing.assert_close(compiled(x), whole)
-
-
-def test_a_wrong_kind_of_model_in_a_block_of_transformers() -> None:
-    with pytest.raises(DTypeError, match="using"), regard.huggingface.using(Stack()):
-        pass
+        assert_close(compiled(x), whole)

@@ -1,5 +1,5 @@
-"""Positions mean the same everywhere: an edge in a padded batch is the edge of each text alone, and
-the one that a recording shows."""
+"""Positions mean the same everywhere: an edge in a padded batch, or while a model writes with a
+cache, is the edge of each text alone and at once, and the one that a recording shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import regard
 from nn.small import encoder, language_model, seq2seq
-from recorder.models import tiny
+from recorder.models import tiny, tokens
 from regard.intervene import Edge
 from support.families.build import build
 from support.families.inputs import accepted
@@ -22,79 +22,74 @@ from support.families.inputs import accepted
 _TOKENS = 9
 
 
-def padded(dice: random.Random, side: str, least: int = 2) -> tuple[Tensor, Tensor]:
+def padded(dice: random.Random, side: str) -> tuple[Tensor, Tensor]:
     """(3, 9) ids and flags of real tokens, on one side."""
     ids, flags = torch.randint(3, 23, (3, _TOKENS)), torch.ones(3, _TOKENS, dtype=torch.long)
     for row in flags:
-        less = dice.randint(0, _TOKENS - least)
+        less = dice.randint(0, _TOKENS - 2)
         row[(slice(less) if side == "left" else slice(_TOKENS - less, None))] = 0
     return ids, flags
 
 
-def drawn(dice: random.Random, heads: Any = None) -> Edge:
-    """Any set of queries and keys."""
+class Lengths(nn.Module):
+    """A model whose padding its attention is given, and nobody else; run again for its gradients
+    where it is checkpointed."""
+
+    def __init__(self, checkpointed: bool = False) -> None:
+        super().__init__()
+        self.embed, self.checkpointed = nn.Embedding(50, 16), checkpointed
+        self.attention = regard.nn.MultiHeadAttention(16, 4)
+
+    def forward(self, input_ids: Tensor, real: Tensor) -> Tensor:
+        """Ids and flags (B, L)."""
+        x, mask = self.embed(input_ids), regard.Padding(real.bool())
+        if self.checkpointed:
+            return checkpoint(self.attention, x, mask=mask, use_reentrant=False)
+        return self.attention(x, mask=mask)
+
+
+MODELS: dict[str, tuple[Any, tuple[str, str]]] = {  # and what ids and flags are called
+    "llama": (lambda: tiny("llama"), ("input_ids", "attention_mask")),
+    "bert": (lambda: tiny("bert"), ("input_ids", "attention_mask")),
+    "language model": (language_model, ("ids", "attention_mask")),
+    "encoder": (encoder, ("ids", "attention_mask")),
+    "keys alone": (Lengths, ("input_ids", "real")),
+}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_an_edge_of_a_padded_batch_is_that_of_each_text(name: str, side: str) -> None:
+    torch.manual_seed(0)
+    make, names = MODELS[name]
+    model, dice = make(), random.Random(name + side)
 
     def places() -> Any:
         start = dice.randint(0, 6)
         return dice.choice((start, slice(start, None), range(start, start + 3), [start, 7]))
 
-    return Edge(places(), places(), heads)
-
-
-class Lengths(nn.Module):
-    """A model whose padding its attention is given, and nobody else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(50, 16)
-        self.attention = regard.nn.MultiHeadAttention(16, 4)
-
-    def forward(self, input_ids: Tensor, real: Tensor) -> Tensor:
-        """Ids and flags (B, L)."""
-        return self.attention(self.embed(input_ids), mask=regard.Padding(real.bool()))
-
-
-def models() -> dict[str, tuple[Any, str]]:
-    """By name, with what the flags are called."""
-    return {
-        "llama": (tiny("llama"), "attention_mask"),
-        "bert": (tiny("bert"), "attention_mask"),
-        "language model": (language_model(), "attention_mask"),
-        "encoder": (encoder(), "attention_mask"),
-        "keys alone": (Lengths(), "real"),
-    }
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", ["llama", "bert", "language model", "encoder", "keys alone"])
-@torch.no_grad()
-def test_an_edge_of_a_padded_batch_is_that_of_each_text(name: str, side: str) -> None:
-    torch.manual_seed(0)
-    model, flags_name = models()[name]
-    dice = random.Random(name + side)
-    for _ in range(4):
+    for heads in (None, ["L0H1"]):
         ids, flags = padded(dice, side)
-        edge = drawn(dice, dice.choice((None, ["L0H1"])))
-        given = {"input_ids": ids, flags_name: flags}
-        if name in ("language model", "encoder"):
-            given["ids"] = given.pop("input_ids")
+        edge = Edge(places(), places(), heads)
+        given = dict(zip(names, (ids, flags), strict=True))
         if name == "llama":
             given["position_ids"] = (flags.cumsum(-1) - 1).clamp(min=0)
         with regard.knock_out(model, edges=[edge]), regard.record(model) as rec:
             model(**given)
         for number, row in enumerate(flags.bool()):
-            prompt = rec.recording.prompts[number]
-            n = int(row.sum())
+            prompt, n = rec.recording.prompts[number], int(row.sum())
             assert prompt.ids.tolist() == ids[number][row].tolist()
             queries, keys = (p.among(np.arange(n)) for p in (edge.queries, edge.keys))
             for head in prompt:
-                is_cut = edge.heads is None or head.label == "L0H1"
-                seen = np.ones((n, n), bool)
-                if name in ("llama", "language model"):
-                    seen = np.tril(seen)
-                if is_cut:
+                causal = name in ("llama", "language model")
+                seen = np.tril(np.ones((n, n), bool)) if causal else np.ones((n, n), bool)
+                if heads is None or head.label == "L0H1":
                     seen[np.ix_(queries, keys)] = False
                 assert ((head.dense() > 0) == seen).all()
+
+
+# ── while a model writes ─────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "regard", "window"])
@@ -109,59 +104,113 @@ def test_an_edge_stays_where_it_is_while_a_padded_batch_is_written_on(family: st
         model = tiny(family, **more)
         options = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None,
                    "pad_token_id": 0}  # fmt: skip
-    for _ in range(2):
-        ids, flags = padded(dice, "left")
-        n = int(flags[0].sum())
-        edge = Edge(slice(dice.randint(0, n), None), dice.choice((0, [1, n], slice(n - 1, n + 1))))
-        with regard.knock_out(model, edges=[edge]):
-            with regard.record(model) as rec:
-                together = model.generate(ids, attention_mask=flags, **options)
-            for number, row in enumerate(flags.bool()):
-                alone = model.generate(ids[number, row][None], **options)
-                assert together[number, -4:].tolist() == alone[0, -4:].tolist()
-                for head in rec.recording.prompts[number]:
-                    at = np.arange(head.shape[0])
-                    hidden = np.ix_(edge.queries.among(at), edge.keys.among(at))
-                    assert not head.dense()[hidden].any()
+    ids, flags = padded(dice, "left")
+    n = int(flags[0].sum())
+    edge = Edge(slice(dice.randint(0, n), None), dice.choice((0, [1, n], slice(n - 1, n + 1))))
+    with regard.knock_out(model, edges=[edge]):
+        with regard.record(model) as rec:
+            together = model.generate(ids, attention_mask=flags, **options)
+        for number, row in enumerate(flags.bool()):
+            alone = model.generate(ids[number, row][None], **options)
+            assert together[number, -4:].tolist() == alone[0, -4:].tolist()
+            for head in rec.recording.prompts[number]:
+                at = np.arange(head.shape[0])
+                hidden = np.ix_(edge.queries.among(at), edge.keys.among(at))
+                assert not head.dense()[hidden].any()
+
+
+EDGES = [
+    Edge(slice(22, None), range(16, 20)),
+    Edge([3, 21, 24], slice(0, 18), heads=["L1H1"]),
+    Edge(25, slice(None), heads=["L0"]),
+]
+WINDOWED = {"sliding_window": 8, "num_key_value_heads": 2}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "mistral": WINDOWED,
+    "gemma2": WINDOWED | {"head_dim": 8},
+    "gpt2": {"n_embd": 32, "n_head": 4, "n_layer": 2, "bos_token_id": 1, "eos_token_id": 1},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_a_cache_changes_nothing(family: str) -> None:
+    """Against the whole sequence anew for every token."""
+    model, ids, expected = tiny(family, **FAMILIES[family]), tokens(20), []
+    options: dict[str, Any] = {"do_sample": False, "max_new_tokens": 8, "eos_token_id": None}
+    options |= {"return_dict_in_generate": True, "output_logits": True, "pad_token_id": 0}
+    whole = model.generate(ids, **options)
+    with regard.knock_out(model, "L0H3", EDGES):
+        for cache in ("dynamic", "static"):
+            out = model.generate(ids, **options, cache_implementation=cache, disable_compile=True)
+            while len(expected) < 8:
+                written = out.sequences[:, : 20 + len(expected)]
+                expected.append(model(written, use_cache=False).logits[:, -1])
+                assert expected[-1].argmax(-1) == out.sequences[:, 19 + len(expected)]
+            for mine, right in zip(out.logits, expected, strict=True):
+                torch.testing.assert_close(mine, right, atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(whole.logits[-1], out.logits[-1], atol=1e-4)
 
 
 @torch.no_grad()
-def test_an_edge_across_counts_the_source_s_real_tokens() -> None:
-    model = seq2seq()
+def test_a_recording_of_what_was_written_shows_the_edge() -> None:
+    model = tiny("llama")
+    with regard.knock_out(model, edges=EDGES[:1]), regard.record(model) as rec:
+        model.generate(tokens(20), max_new_tokens=6, do_sample=False, eos_token_id=None)
+    for head in rec.recording:
+        weights = head.dense()
+        assert weights.shape == (25, 25) and np.all(weights[21, 16:20] > 0)
+        assert not weights[22:, 16:20].any()
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+
+
+@torch.no_grad()
+def test_across_queries_count_what_is_written_and_keys_the_source_s_real_tokens() -> None:
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+    model = tiny("t5", **sizes, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
+    edges = [Edge(2, [0, 3], ["cross"]), Edge(3, 1, ["decoder"])]
+    with regard.knock_out(model, edges=edges), regard.record(model) as rec:
+        model.generate(tokens(9), max_new_tokens=5, min_new_tokens=5, do_sample=False)
+    cross, own = rec["cross.L1H0"].dense(), rec["decoder.L1H0"].dense()
+    assert np.argwhere(cross == 0).tolist() == [[2, 0], [2, 3]]
+    assert own[3, 1] == 0 and own[3, 0] > 0 and own[4, 1] > 0
+    ours = seq2seq()
     ids, flags = padded(random.Random(1), "left")
-    edge = Edge(slice(None), [0], heads=["cross"])
-    with regard.knock_out(model, edges=[edge]), regard.record(model) as rec:
-        model.generate(ids, start=1, tokens=3, source_mask=flags)
+    edges = [Edge(slice(None), [0], heads=["cross"]), Edge(2, slice(None), heads=["cross"])]
+    with regard.knock_out(ours, edges=edges), regard.record(ours) as rec:
+        ours.generate(ids, start=1, tokens=4, source_mask=flags)
     for number in range(3):
-        head = rec.recording.prompts[number]["cross.L0H0"]
-        assert head.shape == (3, int(flags[number].sum()))
-        assert not head.dense()[:, 0].any() and (head.dense()[:, 1:] > 0).all()
+        weights = rec.recording.prompts[number]["cross.L0H0"].dense()
+        assert weights.shape == (4, int(flags[number].sum()))
+        assert not weights[:, 0].any() and not weights[2].any()
+        assert (weights[[0, 1, 3], 1:] > 0).all()
 
 
-class Checkpointed(Lengths):
-    """The same, run again for its gradients."""
-
-    def forward(self, input_ids: Tensor, real: Tensor) -> Tensor:
-        """Ids and flags (B, L)."""
-        mask = regard.Padding(real.bool())
-        x = self.embed(input_ids)
-        found: Tensor = checkpoint(self.attention, x, mask=mask, use_reentrant=False)
-        return found
+def test_regard_s_own_cache() -> None:
+    layer, x = regard.nn.MultiHeadAttention(32, 4).eval(), torch.randn(1, 10, 32)
+    with torch.no_grad(), regard.knock_out(layer, edges=Edge([4, 8], [2, 3], "L0H1")):
+        whole = layer(x, mask=regard.Causal())
+        cache, parts = regard.nn.KeyValueCache(), []
+        for part in (x[:, :4], x[:, 4:7], x[:, 7:8], x[:, 8:9], x[:, 9:]):
+            parts.append(layer(part, mask=regard.Causal(), cache=cache))
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-6, rtol=1e-5)
 
 
 def test_checkpointed_layers_are_cut_alike() -> None:
     """The forward that autograd runs again hides the same cells."""
     ids, flags = padded(random.Random(2), "left")
-    edge = Edge(slice(2, None), [0, 1])
     grads = []
-    for kind in (Lengths, Checkpointed):
+    for checkpointed in (False, True):
         torch.manual_seed(0)
-        model = kind()
-        with regard.knock_out(model, edges=[edge]):
+        model = Lengths(checkpointed)
+        with regard.knock_out(model, edges=[Edge(slice(2, None), [0, 1])]):
             (model(ids, flags) ** 2).sum().backward()
         grads.append([p.grad for p in model.parameters()])
-    for one, other in zip(*grads, strict=True):
-        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(*grads)
+
+
+# ── patches of a picture ─────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -182,8 +231,8 @@ def test_a_region_of_a_padded_batch_is_that_of_each_picture(side: str) -> None:
         whole = model(input_ids=rows, attention_mask=flags, pixel_values=pixels).logits
     assert cut.region is not None and cut.region.hidden["L0"] == 3 * 4
     for n, (row, real) in enumerate(zip(rows, flags.bool(), strict=True)):
+        one = {"input_ids": row[None, real], "pixel_values": pixels[n : n + 1]}
         with regard.knock_out(model, region=region):
-            alone = model(input_ids=row[None, real], pixel_values=pixels[n : n + 1]).logits[0]
+            alone = model(**one).logits[0]
         torch.testing.assert_close(whole[n, real], alone, atol=1e-4, rtol=1e-4)
-        plain = model(input_ids=row[None, real], pixel_values=pixels[n : n + 1]).logits[0]
-        assert not torch.allclose(alone, plain, atol=1e-2)
+        assert not torch.allclose(alone, model(**one).logits[0], atol=1e-2)

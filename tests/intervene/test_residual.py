@@ -26,63 +26,50 @@ SMALL: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("family", SMALL)
 def test_hidden_states_are_the_model_s(family: str) -> None:
     model, ids = tiny(family, **SMALL[family]), tokens(12)
-    found = observe_residual(model, ids)
+    seen = observe_residual(model, ids)
     with torch.no_grad():
         states = model(ids, output_hidden_states=True).hidden_states
     norm = 0 if family in ("bert", "electra") else 1  # decoders norm the last one
-    for mine, theirs in zip(found.hidden, states[: len(states) - norm], strict=False):
+    for mine, theirs in zip(seen.hidden, states[: len(states) - norm], strict=False):
         np.testing.assert_allclose(mine, theirs[0].numpy(), atol=1e-5)
-    assert found.hidden.shape == (3, 12, 32)
-    sums = found.hidden[:-1] + found.attention + found.mlp
-    np.testing.assert_allclose(sums, found.hidden[1:], atol=1e-5)
-    assert np.abs(found.attention).max() > 0
-    assert found.weights.size == found.values.size == found.w_o.size == 0
+    assert seen.hidden.shape == (3, 12, 32)
+    sums = seen.hidden[:-1] + seen.attention + seen.mlp
+    np.testing.assert_allclose(sums, seen.hidden[1:], atol=1e-5)
+    assert np.abs(seen.attention).max() > 0
+    assert seen.weights.size == seen.values.size == seen.w_o.size == 0
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
 def test_the_parts_of_a_row_make_its_attention(family: str) -> None:
-    found = observe_residual(tiny(family, **SMALL[family]), tokens(12), rows=[5, 9])
+    seen = observe_residual(tiny(family, **SMALL[family]), tokens(12), rows=[5, 9])
     for layer in range(2):
-        weights, values, w_o = found.parts(layer, 9)
+        weights, values, w_o = seen.parts(layer, 9)
         assert (weights.shape, values.shape, w_o.shape) == ((4, 12), (4, 12, 8), (4, 8, 32))
         made = np.einsum("hk,hkd,hdo->o", weights, values, w_o)
-        np.testing.assert_allclose(made, found.attention[layer][9], atol=1e-6)
+        np.testing.assert_allclose(made, seen.attention[layer][9], atol=1e-6)
     with pytest.raises(InputError, match=r"observe_residual\(…, rows=\[3\]\)"):
-        found.parts(0, 3)
+        seen.parts(0, 3)
 
 
-def test_what_mlps_add_is_theirs() -> None:
+def test_what_mlps_add_is_theirs_and_a_knocked_out_layer_adds_nothing() -> None:
     model, ids = tiny("llama"), tokens(12)
     added = []
     handle = model.model.layers[1].mlp.register_forward_hook(lambda *given: added.append(given[2]))
-    found = observe_residual(model, ids)
+    seen = observe_residual(model, ids)
     handle.remove()
-    np.testing.assert_allclose(found.mlp[1], added[0][0].detach().numpy(), atol=1e-6)
-
-
-def test_it_shows_a_knocked_out_model() -> None:
-    model, ids = tiny("llama"), tokens(12)
+    np.testing.assert_allclose(seen.mlp[1], added[0][0].detach().numpy(), atol=1e-6)
     with knock_out(model, "L1"):
-        found = observe_residual(model, ids)
-    assert np.abs(found.attention[1]).max() < 1e-6
-    assert np.abs(found.attention[0]).max() > 1e-3
+        seen = observe_residual(model, ids)
+    assert np.abs(seen.attention[1]).max() < 1e-6 and np.abs(seen.attention[0]).max() > 1e-3
 
 
 def test_a_real_encoder() -> None:
     loaded = minilm()
     ids = loaded.tokenizer("The bank of the river was muddy.")["input_ids"]
-    found = observe_residual(loaded.model, ids, rows=[2])
-    assert found.hidden.shape == (7, len(ids), 384)
-    assert found.weights.shape == (6, 12, 1, len(ids))
-    np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-5)
-
-
-def test_nothing_stays_behind() -> None:
-    model = tiny("bert")
-    before = model.config._attn_implementation
-    observe_residual(model, tokens(4))
-    assert model.config._attn_implementation == before
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    seen = observe_residual(loaded.model, ids, rows=[2])
+    assert seen.hidden.shape == (7, len(ids), 384)
+    assert seen.weights.shape == (6, 12, 1, len(ids))
+    np.testing.assert_allclose(seen.weights.sum(-1), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +81,18 @@ def test_nothing_stays_behind() -> None:
         ("t5", {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}, "no stack"),
     ],
 )
-def test_other_families_are_refused(family: str, options: dict[str, Any], said: str) -> None:
+def test_other_families_are_refused_and_nothing_stays_behind(
+    family: str, options: dict[str, Any], said: str
+) -> None:
     model = tiny(family, **options)
     more = {"rows": [3]} if family == "gpt_neox" else {}
     with pytest.raises(UnavailableError, match=said):
         observe_residual(model, tokens(5), **more)
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-
-
-def test_one_prompt_at_a_time() -> None:
+    bert = tiny("bert")
     with pytest.raises(ShapeError, match="give one prompt"):
-        observe_residual(tiny("bert"), tokens(5, batch=2))
+        observe_residual(bert, tokens(5, batch=2))
+    before = bert.config._attn_implementation
+    observe_residual(bert, tokens(4))
+    assert bert.config._attn_implementation == before
+    for one in (model, bert):
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in one.modules())
