@@ -1,4 +1,4 @@
-"""Tests against chance: their probabilities hold, and every label has passed one."""
+"""Probabilities that labels are tested by."""
 
 from __future__ import annotations
 
@@ -7,44 +7,61 @@ import math
 import numpy as np
 import pytest
 
-import regard
-from regard import study
 from regard.study.chance import (
     ALPHA,
-    LEAST_ROWS,
-    Trial,
+    beyond_many,
     broken_stick,
+    distinct,
     hoeffding,
     sharp_by_chance,
     sign_test,
     spelt_p,
+    tokens_apart,
 )
-from regard.study.facts import PlaceFacts
-from study.patternless import LENGTHS, MASKS, SHAPES, labels_given
-from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 
 
 @pytest.mark.parametrize("rows", [1, 8, 40])
 @pytest.mark.parametrize("chance", [0.02, 0.3, 0.7])
-def test_the_bound_is_above_the_exact_probability(rows: int, chance: float) -> None:
+def test_the_bound_is_above_the_exact_probability(rows, chance):
     """Of coins, which reach a mean more often than anything else in [0, 1]."""
     weights = [math.comb(rows, k) * chance**k * (1 - chance) ** (rows - k) for k in range(rows + 1)]
     for k in range(rows + 1):
-        exact = sum(weights[k:])
-        assert exact <= hoeffding(k / rows, chance, rows).p + 1e-12
+        assert sum(weights[k:]) <= hoeffding(k / rows, chance, rows).p + 1e-12
     assert hoeffding(1.0, chance, rows).p == pytest.approx(chance**rows)
     assert hoeffding(chance, chance, rows).p == 1
 
 
-def test_choosing_the_best_of_many_costs() -> None:
-    one, best = hoeffding(0.8, 0.1, 20), hoeffding(0.8, 0.1, 20, 50)
-    assert best.p == pytest.approx(50 * one.p)
+def test_choices_cost_and_rows_of_one_token_are_one_sample():
+    assert hoeffding(0.8, 0.1, 20, 50).p == pytest.approx(50 * hoeffding(0.8, 0.1, 20).p)
     assert hoeffding(0.9, 0.5, 3, 10**400).p == 1  # no overflow
+    few = hoeffding(0.9, 0.1, 40, samples=4)
+    assert (few.rows, few.p) == (40, hoeffding(0.9, 0.1, 4).p)
+    tokens = np.array([[1, 2], [3, 2], [1, 2], [1, 4]])
+    assert (
+        distinct(tokens, np.ones(4, bool)) == 3 and distinct(tokens[:, 1:], tokens[:, 0] > 0) == 2
+    )
+    assert distinct(None, np.array([True, False, True, True])) == 3
+    assert not beyond_many(1e-4, 10) and beyond_many(1e-5, 10)
 
 
-def test_the_sign_test_counts_rows_on_one_side() -> None:
-    assert sign_test(12, 12).p == pytest.approx(0.5**12)
-    assert sign_test(6, 12).p == 1
+def test_tokens_lie_apart_where_others_do_not():
+    ids, some = np.arange(60), np.arange(60) < 2
+    spread, noise = np.ones(60), np.exp(np.random.default_rng(0).standard_normal(60))
+    assert tokens_apart(np.stack([noise, spread], -1), ids, some, ~some) > 0.01
+    raised = np.where(some, 40.0, noise)
+    assert tokens_apart(np.stack([raised, spread], -1), ids, some, ~some) < 1e-4
+    alike = np.where(some, 40.0, 1.0)
+    p = tokens_apart(np.stack([alike, spread], -1), np.where(some, 0, 1), some, ~some)
+    assert p == 1  # one other token shows nothing of how far tokens lie apart
+
+
+@pytest.mark.parametrize(
+    ("p", "spelt"),
+    [(0.0, "< 1e-6"), (9.9e-7, "< 1e-6"), (1e-6, "1e-6"), (2.04e-5, "2e-5"), (0.04, "0.04"),
+     (0.000321, "0.00032")],
+)  # fmt: skip
+def test_a_p_below_a_millionth_is_said_to_be_below(p, spelt):
+    assert spelt_p(p) == spelt
 
 
 @pytest.mark.parametrize("keys", [2, 5, 16, 200])
@@ -58,96 +75,4 @@ def test_broken_sticks_are_what_uniform_and_sharp_are_held_against(keys: int) ->
     assert broken_stick(high, seen, 64).p > ALPHA / 2
     peaks = float((p.max(-1) > 0.9).mean())
     assert sharp_by_chance(seen, 0.9) == pytest.approx(peaks, abs=0.01)
-
-
-def test_what_a_trial_objects_to() -> None:
-    assert Trial(LEAST_ROWS, ALPHA).objection == ""
-    assert Trial(1, 0.0).objection == f"1 row could have done otherwise; {LEAST_ROWS} needed"
-    assert "p = 0.01; 0.0005 needed" in Trial(20, 0.01).objection
-    assert Trial(20, math.nan).objection
-
-
-@pytest.mark.parametrize("length", LENGTHS)
-def test_heads_without_a_pattern_get_no_label(length: int) -> None:
-    """Of 400 random heads at each length, one in a hundred at most; none below 16 tokens."""
-    found = [one for mask in MASKS.values() for one in labels_given(length, mask, 50, (0, 1))]
-    wrong = [given for _, given in found if given - SHAPES]
-    assert len(wrong) <= len(found) // 100, wrong
-    if length < 16:
-        assert not any(given for _, given in found)
-
-
-@pytest.mark.parametrize("length", [64, 128, 192])
-def test_planted_heads_are_found(length: int) -> None:
-    ids = text(length, seed=2, words=30)
-    aims = targets(ids) | {"sink": targets(ids)["uniform"]}
-    kinds = [*KINDS, "sink", *(["local-64"] if length >= 128 else [])]
-    weights = [
-        mixed(aims[kind], 0.7 * (kind == "sink"), 1.0 if kind == "sharp" else 0.9, 0.05, n)
-        for n, kind in enumerate(kinds)
-    ]
-    found = study.patterns(record_planted(np.array([weights]), ids), evidence="none")
-    for kind, head in zip(kinds, found, strict=True):
-        assert kind in head.labels, (kind, head.labels, head[kind].why_not)
-        assert head[kind].n_rows >= LEAST_ROWS and head[kind].p_value <= ALPHA and head[kind].test
-
-
-def test_two_rows_are_no_evidence() -> None:
-    """A token that comes twice: one row of 64 is about copies, however well it shows them."""
-    ids = np.arange(64)
-    ids[40:42] = ids[10:12]
-    weights = mixed(targets(ids)["prefix-matching"])
-    (head,) = study.patterns(record_planted(weights[None, None], ids))
-    finding = head["prefix-matching"]
-    assert finding.score > 0.9 and finding.n_rows == 2
-    assert finding.why_not == f"2 rows could have done otherwise; {LEAST_ROWS} needed"
-
-
-def test_every_label_says_its_rows_and_its_test() -> None:
-    ids = text(160, seed=4)
-    weights = mixed(targets(ids)["previous"], 0.4, 0.95)
-    report = study.make_report(record_planted(weights[None, None], ids))
-    for one in report.as_dict()["findings"]:
-        assert one["n_rows"] > 0 and one["p_value"] <= ALPHA and "over rows" in one["test"]
-        assert f"{one['n_rows']} rows, p " in one["sentence"]
-
-
-def test_a_short_text_is_said_to_show_nothing() -> None:
-    ids = text(12)
-    weights = mixed(targets(ids)["previous"])
-    report = study.make_report(record_planted(weights[None, None], ids))
-    assert report.doubts == ["12 tokens: labels need 16, fewer show nothing"]
-    assert report.counts() == {"unclear": 1}
-    assert report.heads[0]["previous"].why_not == "a text of 12 tokens; 16 needed"
-
-
-def test_what_the_mask_leaves_no_choice_about_is_said_at_any_length() -> None:
-    """Every row sees itself alone."""
-    (_, given), *_ = labels_given(6, regard.Window(left=0), 1, (0,))
-    assert given == {"self"}
-    (_, given), *_ = labels_given(6, regard.Window(left=1), 1, (0,))
-    assert given == set()
-    (_, given), *_ = labels_given(1, regard.Causal(), 1, (0,))  # one row is no pattern
-    assert given == set()
-
-
-def test_where_masks_do_not_tell_half_of_a_row_is_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = text(100)
-    weights = [mixed(targets(ids)["previous"], strength=share) for share in (0.95, 0.55)]
-    made = record_planted(np.array([weights]), ids)
-    monkeypatch.setattr(PlaceFacts, "reach", lambda self, slot: None)
-    strong, weak = study.patterns(made, evidence="none")
-    assert strong.labels == ("previous",) and math.isnan(strong["previous"].chance)
-    assert "chance gives as much" in weak["previous"].why_not
-
-
-@pytest.mark.parametrize("p", [0.0, 3.95e-323, 1e-12, 9.9e-7])
-def test_a_p_below_a_millionth_is_said_to_be_below(p: float) -> None:
-    assert spelt_p(p) == "< 1e-6"
-
-
-@pytest.mark.parametrize(
-    ("p", "said"), [(1e-6, "1e-6"), (2.04e-5, "2e-5"), (0.000321, "0.00032"), (0.04, "0.04")]
-)
-def test_any_other_p_is_said(p: float, said: str) -> None:
-    assert spelt_p(p) == said
+    assert sign_test(12, 12).p == pytest.approx(0.5**12) and sign_test(6, 12).p == 1

@@ -1,4 +1,4 @@
-"""Rollout without a matrix is rollout with one."""
+"""Rollout without a matrix is rollout with one, of a text and laid out over a picture."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import regard
 from regard import study
+from regard.axes import Grid
 from regard.errors import InputError, UnavailableError
 from regard.study.rollout import CAUTION
-from support.recordings.planted import Words, causal, record_planted, text
+from study.conftest import record, record_family
+from support.recordings.planted import Words, causal, record_patches, text
+
+GRID = Grid(4, 6, prefix=2, names=("class", "register"))
 
 
 class Dense:
@@ -29,8 +35,8 @@ class Dense:
         return self.weights @ y
 
 
-def weights(layers: int, heads: int, n: int, mask: bool = True) -> np.ndarray:
-    p = np.random.default_rng(layers).random((layers, heads, n, n)) ** 4
+def weights(layers: int, heads: int, n: int, mask: bool = True, seed: int = 3) -> np.ndarray:
+    p = np.random.default_rng(seed).random((layers, heads, n, n)) ** 4 + 1e-3
     p *= causal(n) if mask else 1
     return p / p.sum(-1, keepdims=True)
 
@@ -43,47 +49,41 @@ def dense(p: np.ndarray, residual: float = 0.5) -> np.ndarray:
     return rolled
 
 
-@pytest.mark.parametrize("token", [-1, 0, 7, 22])
-def test_any_objects_with_a_product(token: int) -> None:
-    p = weights(3, 2, 23)
-    layers = [[Dense(head) for head in layer] for layer in p]
-    found = study.roll_out(layers, token)
-    np.testing.assert_allclose(found.shares, dense(p)[token], atol=1e-12)
-    assert found.shares.sum() == pytest.approx(1) and found.layers == 3
-    assert found.token == token % 23 and found.caution == CAUTION
+@settings(max_examples=40)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 23), st.floats(0, 1), st.booleans(),
+       st.integers(0, 99))  # fmt: skip
+def test_any_objects_with_a_product(
+    layers: int, heads: int, n: int, residual: float, mask: bool, seed: int
+) -> None:
+    p = weights(layers, heads, n, mask, seed)
+    parts: Any = [[Dense(head) for head in layer] for layer in p]
+    for token in {0, n // 2, n - 1, -1}:
+        rolled = study.roll_out(parts, token, residual=residual)
+        np.testing.assert_allclose(rolled.shares, dense(p, residual)[token], atol=1e-9)
+        assert rolled.shares.sum() == pytest.approx(1) and rolled.layers == layers
+        assert rolled.token == token % n and rolled.caution == CAUTION
 
 
-def test_the_share_of_the_residual_stream() -> None:
-    p = weights(2, 3, 11)
-    layers = [[Dense(head) for head in layer] for layer in p]
-    for residual in (0.0, 0.25, 1.0):
-        found = study.roll_out(layers, 10, residual=residual)
-        np.testing.assert_allclose(found.shares, dense(p, residual)[10], atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_live_attention(dtype: torch.dtype) -> None:
+def test_live_attention():
     torch.manual_seed(0)
     layers, matrices = [], []
-    for _ in range(3):
+    for dtype in (torch.float32, torch.float64, torch.float32):
         q, k, v = torch.randn(3, 1, 4, 50, 16, dtype=dtype, requires_grad=True)
-        a = regard.attend(q, k, v, mask=regard.Causal())
-        layers.append(a)
-        matrices.append(a.dense().detach().double().numpy()[0])
-    found = study.roll_out(layers, -1)
-    np.testing.assert_allclose(found.shares, dense(np.array(matrices))[-1], atol=1e-5)
+        layers.append(regard.attend(q, k, v, mask=regard.Causal()))
+        matrices.append(layers[-1].dense().detach().double().numpy()[0])
+    rolled = study.roll_out(layers, -1)
+    np.testing.assert_allclose(rolled.shares, dense(np.array(matrices))[-1], atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [40, 200])  # few rows are computed one by one, many in one sweep
-def test_a_recording(count: int) -> None:
-    p, ids = weights(3, 2, count), text(count)
-    recording = record_planted(p, ids)
-    found = study.roll_out_recording(recording, -1)
-    np.testing.assert_allclose(found.shares, dense(p)[-1], atol=1e-5)
-    assert "drifts to the sink" in found.caution
+def test_a_recording(count):
+    p = weights(3, 2, count)
+    rolled = study.roll_out_recording(record(p, text(count)), -1)
+    np.testing.assert_allclose(rolled.shares, dense(p)[-1], atol=1e-5)
+    assert "drifts to the sink" in rolled.caution
 
 
-def test_an_encoder_needs_no_caution() -> None:
+def test_an_encoder_needs_no_caution_and_a_deep_causal_model_does():
     class Encoder(torch.nn.Module):
         def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
             q, k, v = torch.randn(3, 1, 2, 20, 8, generator=torch.Generator().manual_seed(0))
@@ -92,32 +92,79 @@ def test_an_encoder_needs_no_caution() -> None:
     model = Encoder()
     with torch.no_grad(), regard.record(model, tokenizer=Words()) as recording:
         model(torch.arange(20)[None])
-    found = study.roll_out_recording(recording, 3)
-    assert found.caution == "" and found.shares.sum() == pytest.approx(1, abs=1e-5)
-
-
-def test_on_a_deep_causal_model_it_drifts_to_the_first_token() -> None:
-    shallow, deep = (study.roll_out([[Dense(weights(1, 1, 30)[0, 0])]] * n, 29) for n in (2, 40))
+    rolled = study.roll_out_recording(recording, 3)
+    assert rolled.caution == "" and rolled.shares.sum() == pytest.approx(1, abs=1e-5)
+    layer = [Dense(weights(1, 1, 30)[0, 0])]
+    shallow, deep = (study.roll_out([layer] * n, 29) for n in (2, 40))
     assert deep.shares[0] > 0.5 > shallow.shares[0]
 
 
-def test_what_cannot_be_rolled_out(kept: Any) -> None:
+def test_what_cannot_be_rolled_out(kept):
     layers = [[Dense(weights(1, 1, 9)[0, 0])]]
-    with pytest.raises(InputError, match="token 9 does not exist; there are 0–8"):
-        study.roll_out(layers, 9)
-    with pytest.raises(InputError, match="no layers"):
-        study.roll_out([], 0)
-    with pytest.raises(InputError, match=r"residual=1\.5"):
-        study.roll_out(layers, 0, residual=1.5)
-    with pytest.raises(InputError, match="rollout needs self-attention of one sequence"):
-        study.roll_out([[Dense(np.ones((9, 12)))]], 0)
-    with pytest.raises(UnavailableError, match=r"rollout needs q and k of every layer: L0H0: "):
-        study.roll_out_recording(kept)
-    with pytest.raises(UnavailableError, match="every layer of the stack 'cross'"):
-        study.roll_out_recording(kept, stack="cross")
+    for ask, error, says in (
+        (lambda: study.roll_out(layers, 9), InputError, "token 9 does not exist; there are 0–8"),
+        (lambda: study.roll_out([], 0), InputError, "no layers"),
+        (lambda: study.roll_out(layers, 0, residual=1.5), InputError, r"residual=1\.5"),
+        (lambda: study.roll_out([[Dense(np.ones((9, 12)))]], 0), InputError,
+         "rollout needs self-attention of one sequence"),
+        (lambda: study.roll_out_recording(kept), UnavailableError,
+         r"rollout needs q and k of every layer: L0H0: "),
+        (lambda: study.roll_out_recording(kept, stack="cross"), UnavailableError,
+         "every layer of the stack 'cross'"),
+        (lambda: study.roll_out_recording(record(weights(3, 2, 20), text(20), layers=[0, 2])),
+         UnavailableError, "not recorded: 1"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=says):
+            ask()
 
 
-def test_layers_that_were_not_recorded() -> None:
-    recording = record_planted(weights(3, 2, 20), text(20), layers=[0, 2])
-    with pytest.raises(UnavailableError, match="not recorded: 1"):
-        study.roll_out_recording(recording)
+# ── over a picture ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("start", "at", "name"),
+    [(None, 0, "class"), ("register", 1, "register"), ((2, 3), 17, "(2, 3)"), (-1, 25, "(3, 5)")],
+)
+def test_from_the_class_token_or_a_patch(start, at, name):
+    p = weights(3, 2, GRID.count, mask=False)
+    rolled = study.roll_out_picture(record_patches(p, GRID), start)
+    expected = dense(p)[at]
+    np.testing.assert_allclose(rolled.shares, expected, atol=1e-5)
+    np.testing.assert_allclose(rolled.maps[0][0], expected[2:].reshape(4, 6), atol=1e-5)
+    assert (rolled.start, rolled.layers, rolled.caution) == (name, 3, "")
+    assert rolled.on_patches == pytest.approx(expected[2:].sum(), abs=1e-5)
+
+
+def test_without_a_class_token_it_is_the_mean_of_all_patches():
+    grid = Grid(4, 4, merge=2)
+    p = weights(3, 2, grid.count, mask=False)
+    rolled = study.roll_out_picture(record_patches(p, grid), residual=0.25)
+    shares = dense(p, 0.25).mean(0)
+    np.testing.assert_allclose(rolled.shares, shares, atol=1e-5)
+    assert rolled.maps[0][0, 1, 2] == pytest.approx(shares[grid.at(0, 1, 2)], abs=1e-5)
+    assert rolled.start == "all patches"
+
+
+def test_a_picture_within_a_text_is_seen_from_the_last_token():
+    rec = record_family("llava")
+    tower = study.roll_out_picture(rec)
+    assert tower.start == "class" and tower.maps[0].shape == (1, 4, 4) and not tower.caution
+    words = study.roll_out_picture(rec, stack="")
+    np.testing.assert_allclose(words.shares, study.roll_out_recording(rec, stack="").shares)
+    assert words.caution and words.axis == rec["L0H0"].key_axis
+    assert words.maps[0].sum() < words.shares.sum()
+
+
+def test_what_cannot_be_laid_out():
+    rec = record_patches(weights(3, 2, GRID.count, mask=False), GRID)
+    windows = Grid(2, 2, windows=(2, 2))
+    apart = record_patches(weights(1, 4, 4, mask=False), windows)
+    for given_, start, error, says in (
+        (rec, "clas", InputError, r"no name of a position; there are class, register, \(0"),
+        (rec, (4, 0), InputError, r"no patch of a grid of \(1, 4, 6\)"),
+        (rec, 26, InputError, "0–25"),
+        (record(weights(3, 2, 20), text(20)), None, InputError, "known to be patches"),
+        (apart, None, UnavailableError, "within windows"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=says):
+            study.roll_out_picture(given_, start)

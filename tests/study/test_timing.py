@@ -59,6 +59,7 @@ def theirs(clip: Clip) -> tuple[list[int], list[float]]:
     return found["sequences"][0].tolist(), found["token_timestamps"][0].tolist()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [0, 1])
 def test_tokens_begin_when_transformers_says(number: int) -> None:
     recording, made = recorded()
