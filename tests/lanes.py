@@ -43,7 +43,7 @@ SLOW = (
     "cli/test_check.py", "cli/test_documents.py", "cli/test_learn.py",
     "cli/test_refusals.py", "cli/test_streams.py", "cli/test_plot.py", "cli/test_ranks.py",
     "cli/test_record.py", "cli/test_report.py", "cli/test_show.py", "cli/test_verify.py",
-    "monitor/test_first_batch.py", "monitor/test_outputs.py", "monitor/test_sample.py",
+    "monitor/test_first_batch.py", "monitor/test_outputs.py", "monitor/test_ranks.py",
     "recorder/test_documents.py",
     "recorder/test_jobs.py", "recorder/test_sequences.py", "recorder/test_sound.py",
     "play/test_sound.py", "test_arrival.py",

@@ -8,15 +8,45 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 import regard
-from monitor.first_batches import Reader, leaks_on_a_rank, state_of
 from parallel.world import run as run_ranks
 from recorder.models import tiny, tokens
 from regard.errors import InputError, RegardWarning
 
 IDS = tokens(12, batch=3)
+
+
+class Reader(nn.Module):
+    """Ids (B, L) → logits; `hides` says whether later tokens are hidden."""
+
+    def __init__(self, hides: bool | None = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.out = nn.Embedding(50, 32), nn.Linear(32, 50)
+        self.qkv, self.drop = nn.Linear(32, 96), nn.Dropout(0.1)
+        self.hides = self.is_causal = hides
+
+    def forward(self, ids: Tensor, targets: Tensor | None = None) -> Any:
+        """Logits, and the loss where there are targets."""
+        x = self.embed(ids)
+        q, k, v = self.qkv(x).unflatten(-1, (3, 4, 8)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=bool(self.hides))
+        logits = self.out(self.drop(x + y.transpose(1, 2).flatten(2)))
+        return logits if targets is None else (logits, F.cross_entropy(logits.mT, targets))
+
+
+def state_of(model: nn.Module) -> dict[str, Any]:
+    """What a check must leave as it was."""
+    return {
+        "weights": {name: x.clone() for name, x in model.state_dict().items()},
+        "modes": [module.training for module in model.modules()],
+        "hooks": [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()],
+        "dice": torch.random.get_rng_state(),
+    }
 
 
 def step(model: Any, call: Any, **options: Any) -> regard.Monitor:
@@ -49,13 +79,6 @@ def test_a_leak_in_the_first_batch_is_an_alarm_before_the_step(how: str) -> None
     assert str(alarm).startswith("first batch: future: ")
     assert monitor.first_batch.checked["future"] == "found"
     assert monitor.latest is not None  # the step was sampled as ever
-
-
-def test_without_on_alarm_it_is_a_warning() -> None:
-    model = Reader(hides=False)
-    said = pytest.warns(RegardWarning, match="first batch: future: position .* moves?")
-    with regard.Monitor(model, check_first_batch={"causal": True}), said:
-        model(IDS)
 
 
 @pytest.mark.parametrize("how", CALLS)
@@ -99,41 +122,47 @@ def test_only_the_first_batch_that_is_differentiated_is_checked() -> None:
     assert len(monitor.alarms) == len(first.findings)
 
 
-def test_a_step_that_is_not_sampled_is_checked_too() -> None:
-    model = Reader(hides=False)
-    options = {"check_first_batch": {"causal": True}, "start": 1, "every": 2}
+def test_a_step_that_is_not_sampled_is_checked_too(tmp_path: Path) -> None:
+    model, log = Reader(hides=False), tmp_path / "run.regard"
+    options = {"check_first_batch": {"causal": True}, "start": 1, "every": 2, "log": log}
     monitor = step(model, lambda: model(IDS).sum(), **options)
     assert monitor.latest is None and monitor.alarms[0].step == 1
+    options = {"check_first_batch": {"causal": True}, "log": log}
+    monitor = step(model, lambda: model(IDS).sum(), **options)
+    assert monitor.alarms and regard.open(log).training.alarms == ()  # logs: of heads alone
 
 
-def test_logs_keep_the_alarms_of_heads_alone(tmp_path: Path) -> None:
-    model = Reader(hides=False)
-    log = tmp_path / "run.regard"
-    monitor = step(model, lambda: model(IDS).sum(), log=log, check_first_batch={"causal": True})
-    assert monitor.alarms and regard.open(log).training.alarms == ()
+class Numbers(nn.Module):
+    """A model whose batch is a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+
+    def forward(self, number: Any) -> Any:
+        """A scalar."""
+        return self.inner.weight.sum() * number
 
 
-def test_what_is_left_open_and_what_cannot_be_checked_are_warnings() -> None:
-    model = Reader(hides=False)
-    model.is_causal = None
-    said = pytest.warns(RegardWarning, match="leaves open what the model sees .*causal=True")
-    with regard.Monitor(model, check_first_batch=True), said:
-        model(IDS)
-
-    class Numbers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = nn.Linear(3, 3)
-
-        def forward(self, number: float) -> Any:
-            return self.inner.weight.sum() * number
-
-    said = pytest.warns(
-        RegardWarning, match="the first batch could not be checked: batch is a float"
-    )
-    with regard.Monitor(Numbers(), check_first_batch=True) as monitor, said:
-        monitor.model(2.0).backward()
-    assert monitor.first_batch is None
+@pytest.mark.parametrize(
+    ("make", "given", "options", "said"),
+    [
+        (lambda: Reader(hides=False), IDS, {"causal": True},
+         "first batch: future: position .* moves?"),
+        (lambda: Reader(hides=None), IDS, True, "leaves open what the model sees .*causal=True"),
+        (Numbers, 2.0, True, "the first batch could not be checked: batch is a float"),
+    ],
+)  # fmt: skip
+def test_without_on_alarm_what_is_noticed_is_a_warning(
+    make: Any, given: Any, options: Any, said: str
+) -> None:
+    model = make()
+    with (
+        regard.Monitor(model, check_first_batch=options) as monitor,
+        pytest.warns(RegardWarning, match=said),
+    ):
+        model(given)
+    assert (monitor.first_batch is None) == (make is Numbers)
 
 
 def test_options_that_are_none_are_refused() -> None:
@@ -157,18 +186,6 @@ def test_a_model_of_transformers(implementation: str) -> None:
     assert "2 × 12 positions" in monitor.first_batch.about  # two of three sequences
 
 
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-def test_a_pack_whose_documents_see_one_another(implementation: str) -> None:
-    """By the model's own attention: where regard stands for eager, it tells documents apart."""
-    model = tiny("bert", attn_implementation=implementation).train()
-    positions = torch.arange(24)[None] % 12
-    batch = {"input_ids": IDS[:2].reshape(1, 24), "position_ids": positions}
-    by_layer = {"by_layer": True}  # without a copy of the model
-    monitor = step(model, lambda: model(**batch)[0].sum(), check_first_batch=by_layer)
-    assert {alarm.kind for alarm in monitor.alarms} == {"documents"}
-    assert "encoder.layer.0" in monitor.alarms[0].head
-
-
 @pytest.mark.parametrize("how", ["compiled", "in place", "checkpointed", "autocast"])
 def test_however_it_is_run(how: str) -> None:
     model: Any = tiny("llama").train()
@@ -190,6 +207,39 @@ def test_however_it_is_run(how: str) -> None:
     torch._dynamo.reset()
 
 
+def leaks_on_a_rank(how: str) -> dict[str, Any]:
+    """The second rank's model sees later tokens, or fails; batches have different lengths."""
+    rank = dist.get_rank()
+    model: Any = Reader(hides=not (how == "leaks" and rank))
+    if how == "fails" and rank:
+        model.drop.register_forward_pre_hook(_out_of_memory, prepend=True)
+    run: Any = nn.parallel.DistributedDataParallel(model) if how != "sharded" else _sharded(model)
+    ids = torch.arange(2 * (10 + 3 * rank)).view(2, -1) % 50
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with regard.Monitor(run, check_first_batch={"causal": True}) as monitor:
+            run(ids)[0].sum().backward()
+            monitor.step()
+    report = monitor.first_batch
+    return {
+        "alarms": [str(alarm) for alarm in monitor.alarms],
+        "verdict": None if report is None else str(report.checked["future"]),
+        "said": [str(one.message) for one in said],
+        "grad": None if how == "sharded" else model.qkv.weight.grad,
+    }
+
+
+def _sharded(model: nn.Module) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    return fully_shard(model)
+
+
+def _out_of_memory(module: nn.Module, _: Any) -> None:
+    if not torch.is_grad_enabled():
+        raise MemoryError("the device is full")
+
+
 @pytest.mark.parametrize("how", ["leaks", "fails", "sharded"])
 def test_ranks_have_one_verdict(how: str) -> None:
     answers = run_ranks(2, leaks_on_a_rank, how, timeout=300.0, patience=120.0)
@@ -205,51 +255,3 @@ def test_ranks_have_one_verdict(how: str) -> None:
                 "sharded": "is shared out over ranks",
             }[how]
             assert any(why in words for words in answer["said"])
-
-
-# ── trainers ─────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_trainer_of_transformers(tmp_path: Path) -> None:
-    from transformers import Trainer, TrainingArguments
-
-    alarms: list[Any] = []
-    arguments = TrainingArguments(
-        str(tmp_path), per_device_train_batch_size=2, max_steps=2, report_to=[], use_cpu=True,
-        save_strategy="no", logging_strategy="no", disable_tqdm=True, bf16=True,
-    )  # fmt: skip
-    callback = regard.monitor.TrainerCallback(check_first_batch=True, on_alarm=alarms.append)
-    data = [{"input_ids": one, "labels": one} for one in tokens(16, 8)]
-    Trainer(tiny("llama"), arguments, train_dataset=data, callbacks=[callback]).train()
-    future = callback.monitor.first_batch.checked["future"]
-    assert (future, future.decided_by) == ("ok", "float64") and alarms == []
-
-
-def test_the_trainer_of_lightning() -> None:
-    import lightning
-
-    class Module(lightning.LightningModule):  # type: ignore[misc]
-        """A step that calls a part of the module."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.reader = Reader(hides=False)
-
-        def training_step(self, ids: Any, number: int) -> Any:
-            return self.reader(ids, ids)[1]
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), 0.1)
-
-    alarms: list[Any] = []
-    callback = regard.monitor.LightningCallback(
-        check_first_batch={"causal": True}, on_alarm=alarms.append
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trainer = lightning.Trainer(
-            callbacks=[callback], max_epochs=1, logger=False, enable_checkpointing=False,
-            enable_progress_bar=False, enable_model_summary=False, accelerator="cpu",
-        )  # fmt: skip
-        trainer.fit(Module(), torch.utils.data.DataLoader(IDS, batch_size=3))
-    assert alarms[0].kind == "future"

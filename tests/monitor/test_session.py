@@ -1,17 +1,23 @@
-"""regard.Monitor: which steps are sampled, and what a sample has."""
+"""regard.Monitor: which steps are sampled, and which attention; the model is left alone."""
 
 from __future__ import annotations
+
+import gc
+import weakref
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import regard
-from monitor.steps import batch, calls_of, hooks, train, truth
-from recorder.models import Stack
+from monitor.steps import batch, hooks, train
+from recorder.models import Plain, Stack, tiny, tokens
 from regard.engine.observers import listeners
 from regard.errors import InputError, RegardWarning
+from regard.monitor import Snapshots
 
 
 @pytest.fixture
@@ -20,58 +26,38 @@ def model():
     return Stack()
 
 
-def test_one_step_is_the_matrix(model):
-    x = batch()
-    calls = calls_of(model, x)
-    with regard.Monitor(model) as monitor:
-        train(model, x)
-        sample = monitor.step()
-    assert sample is monitor.latest and sample.step == 0 and sample.places == ("L0", "L1")
-    for place, call in enumerate(calls):
-        for name, right in truth([call]).items():
-            np.testing.assert_allclose(sample[name][place], right, rtol=1e-5, err_msg=name)
-    for place, layer in enumerate(model.layers):
-        q = layer.w_q.weight.grad.unflatten(0, (4, 8)).norm(dim=(1, 2))
-        k = layer.w_k.weight.grad.unflatten(0, (2, 8)).norm(dim=(1, 2)).repeat_interleave(2)
-        np.testing.assert_allclose(sample["grad_w_q"][place], q, rtol=1e-5)
-        np.testing.assert_allclose(sample["grad_w_k"][place], k, rtol=1e-5)
-    assert all(value.shape == (2, 4) for value in sample.values.values())
+def same(mine, right, **close):
+    for name, numbers in right.values.items():
+        np.testing.assert_allclose(mine[name], numbers, err_msg=name, **close)
 
+
+# ── which steps ──────────────────────────────────────────────────────────────────────────────
 
 PLAIN = nn.Module._call_impl
 
 
-def test_there_are_no_hooks_between_samples(model):
-    assert hooks(model) == 0
+def test_there_are_no_hooks_and_outputs_and_gradients_are_the_same(model):
+    twin = Stack()
+    twin.load_state_dict(model.state_dict())
     with regard.Monitor(model, every=3) as monitor:
-        found = []
+        samples = []
         for step in range(7):
             assert hooks(model) == 0  # nor while it is sampled: nothing is put on the model
             assert monitor.is_sampling == (step % 3 == 0)
             assert (nn.Module._call_impl is PLAIN) == (step % 3 != 0)
-            train(model, batch(step))
-            assert listeners() == ()  # only within the forward
-            found.append(monitor.step())
-    assert [one.step for one in found if one] == [0, 3, 6]
-    assert hooks(model) == 0
+            x = batch(step)
+            plain, watched = twin(x), model(x)
+            assert torch.equal(plain, watched) and listeners() == ()  # only within the forward
+            plain.square().mean().backward()
+            watched.square().mean().backward()
+            samples.append(monitor.step())
+    assert [one.step for one in samples if one] == [0, 3, 6]
+    assert samples[6] is monitor.latest and samples[6].places == ("L0", "L1")
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(mine.grad, theirs.grad)
 
 
-def test_no_gradient_has_a_reason(model):
-    with regard.Monitor(model) as monitor:
-        train(model, batch())
-        model.zero_grad()
-        sample = monitor.step()
-    assert np.isnan(sample["grad_w_q"]).all() and "before zero_grad" in monitor.reasons["L0"]
-    assert not np.isnan(sample["peak"]).any()
-    model.layers[0].w_k.requires_grad_(False)
-    with regard.Monitor(model) as monitor:
-        train(model, batch())
-        sample = monitor.step()
-    assert np.isnan(sample["grad_w_k"][0]).all() and not np.isnan(sample["grad_w_q"]).any()
-    assert monitor.reasons == {"L0": "the projection is frozen"}
-
-
-def test_the_optimiser_closes_steps(model):
+def test_the_optimiser_closes_steps_and_a_number_renames_one(model):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with regard.Monitor(model, every=2, optimizer=optimizer, start=10) as monitor:
         steps = []
@@ -86,9 +72,6 @@ def test_the_optimiser_closes_steps(model):
     train(model, batch())
     optimizer.step()  # no hook is left
     assert monitor.latest is before
-
-
-def test_a_number_renames_the_step(model):
     with regard.Monitor(model, every=10) as monitor:
         train(model, batch())
         assert monitor.step(100).step == 100
@@ -104,7 +87,7 @@ class ByHand(nn.Linear):
 class MultiHead(nn.Linear):
     def forward(self, x):
         q = super().forward(x).unflatten(-1, (2, 2)).transpose(1, 2)
-        return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        return F.scaled_dot_product_attention(q, q, q)
 
 
 @pytest.mark.parametrize(
@@ -141,29 +124,234 @@ def test_layers_that_are_skipped():
     model = Skipping(layers=3)
     with regard.Monitor(model) as monitor:
         places = []
-        for which in ((0,), (0, 2), (2,), (0, 2)):
-            model.which = which
+        for model.which in ((0,), (0, 2), (2,), (0, 2)):
             train(model, batch())
             sample = monitor.step()
             places.append((sample.places, (~np.isnan(sample["peak"])).any(1).tolist()))
     assert places == [
-        (("L0",), [True]),
+        (("L0",), [True]), (("L0", "L2"), [True, True]), (("L0", "L2"), [False, True]),
         (("L0", "L2"), [True, True]),
-        (("L0", "L2"), [False, True]),
-        (("L0", "L2"), [True, True]),
-    ]
+    ]  # fmt: skip
 
 
 def test_refusals(model):
-    with pytest.raises(InputError, match="every=0"):
-        regard.Monitor(model, every=0)
-    with pytest.raises(InputError, match=r"give a torch\.nn\.Module"):
-        regard.Monitor("model")
+    for make, said in (
+        (lambda: regard.Monitor(model, every=0), "every=0"),
+        (lambda: regard.Monitor("model"), r"give a torch\.nn\.Module"),
+        (lambda: Snapshots(("L0",)), "give labels"),
+        (lambda: Snapshots(()), "give labels"),
+        (lambda: Snapshots(("L0H0",), every=0), "every=0"),
+        (lambda: regard.Monitor(model).step(), "not attached"),
+    ):
+        with pytest.raises(InputError, match=said):
+            make()
     monitor = regard.Monitor(model)
-    with pytest.raises(InputError, match="not attached"):
-        monitor.step()
     with monitor, pytest.raises(InputError, match="attached already"):
         monitor.attach()
     with pytest.raises(InputError, match="places: none yet"):
         monitor.module_of("L0")
     monitor.detach()  # again: nothing happens
+
+
+# ── which attention ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", ["reentrant", "by layer", "around"])
+def test_what_is_computed_again_in_the_backward_counts_once(model, how):
+    class Saving(Stack):
+        def forward(self, x):
+            for layer in self.layers:
+
+                def run(y, layer=layer):
+                    return layer(y, mask=regard.Causal())
+
+                x = x + checkpoint(run, x, use_reentrant=how == "reentrant")
+            return x
+
+    saving = Stack() if how == "around" else Saving()
+    saving.load_state_dict(model.state_dict())
+    samples = []
+    for one in (model, saving):
+        with regard.Monitor(one) as monitor:
+            for seed in (0, 1):  # with accumulation
+                x = batch(seed, 2, 20 - 9 * seed).requires_grad_()
+                again = one is saving and how == "around"
+                y = checkpoint(one, x, use_reentrant=False) if again else one(x)
+                y.square().mean().backward()
+            samples.append(monitor.step())
+    same(samples[1], samples[0], rtol=1e-5)
+
+
+def test_forwards_without_gradients_are_left_out(model):
+    for evaluation in (False, True):
+        with regard.Monitor(model, evaluation=evaluation) as monitor:
+            train(model, batch(0))
+            with torch.no_grad():
+                model(batch(1) * 50)
+            assert (monitor.step()["max_score"].max() > 10) == evaluation
+
+
+def test_torchs_function_and_layer_are_measured():
+    torch.manual_seed(0)
+    model, x = Plain(), batch()
+    with regard.Monitor(model) as monitor:
+        train(model, x)
+        sample = monitor.step()
+    assert sample.places == ("L0", "L1", "L2") and sample["peak"].shape == (3, 4)
+    q, k, _ = model.blocks[0].qkv(x).unflatten(-1, (3, 4, 8)).permute(2, 0, 3, 1, 4)
+    largest = regard.attend(q, k, k, mask=regard.Causal()).max_score().amax((0, 2)).detach()
+    np.testing.assert_allclose(sample["max_score"][0], largest, rtol=1e-5)
+    grad = model.blocks[0].qkv.weight.grad
+    np.testing.assert_allclose(sample["grad_w_k"][0, 1], grad[40:48].norm(), rtol=1e-5)
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
+    model = nn.TransformerEncoder(layer, 2)
+    with regard.Monitor(model) as monitor:
+        train(model, x)
+        sample = monitor.step()
+    assert sample["max_score"].shape == (2, 4) and monitor.reasons == {}
+    grad = model.layers[1].self_attn.in_proj_weight.grad
+    np.testing.assert_allclose(sample["grad_w_q"][1, 2], grad[16:24].norm(), rtol=1e-5)
+    np.testing.assert_allclose(sample["grad_w_k"][1, 3], grad[56:64].norm(), rtol=1e-5)
+
+
+def test_sdpa_of_transformers_is_measured():
+    model, samples = tiny("llama", num_key_value_heads=2), []
+    for name in ("regard", "sdpa"):
+        model.set_attn_implementation(name)
+        model.zero_grad()
+        with regard.Monitor(model) as monitor:
+            model(tokens(20, 2)).logits.square().mean().backward()
+            samples.append(monitor.step())
+    same(samples[1], samples[0], rtol=1e-3, atol=1e-6)
+
+
+def test_autocast(model):
+    x = batch()
+    with regard.Monitor(model) as monitor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = model(x).float().square().mean()
+        loss.backward()
+        half = monitor.step()
+        model.zero_grad()
+        train(model, x)
+        same(half, monitor.step(), rtol=0.1, atol=0.02)
+
+
+def test_a_recorder_beside_it(model):
+    """Steps that end inside a recording do not end the recording."""
+    with regard.Monitor(model) as monitor:
+        with regard.record(model) as rec:
+            model(batch())
+            monitor.step()
+            model(batch(1))
+        assert len(rec.recording.prompts) == 4
+        train(model, batch())
+        assert monitor.step() is not None
+    assert listeners() == () and hooks(model) == 0
+
+
+def test_a_forward_that_fails_and_attention_outside_the_model_leave_nothing(model):
+    with regard.Monitor(model) as monitor:
+        with pytest.raises(regard.errors.ShapeError):
+            model(torch.randn(2, 20, 31))
+        assert listeners() == ()
+        q = torch.randn(1, 2, 5, 8, requires_grad=True)
+        F.scaled_dot_product_attention(q, q, q)
+        regard.attend(q, q, q)
+        train(model, batch())
+        assert monitor.step().places == ("L0", "L1")
+
+
+def test_nothing_is_held(model):
+    """No activation outlives its step because of the monitor."""
+    held = []
+
+    class Keep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, x):
+            held.append(weakref.ref(y := x * 1))
+            return self.inner(y)
+
+    outer = Keep()
+    with regard.Monitor(outer) as monitor:
+        train(outer, batch())
+        gc.collect()
+        assert held[0]() is None
+        monitor.step()
+
+
+# ── the loss of a step ────────────────────────────────────────────────────────────────────
+
+
+def _run(model, losses, **options):
+    """One step for each loss; the samples."""
+    samples = []
+    with regard.Monitor(model, **options) as monitor:
+        for step, loss in enumerate(losses):
+            train(model, batch(step, 1, 9))
+            samples.append(monitor.step(loss=loss))
+            model.zero_grad()
+    return samples
+
+
+@pytest.mark.parametrize(
+    "given",
+    [2.5, np.float32(2.5), torch.tensor(2.5, dtype=torch.bfloat16), torch.tensor([2.5])],
+)
+def test_a_number_or_a_tensor_that_holds_one(model, given):
+    assert _run(model, [given])[0].loss == 2.5
+
+
+def test_none_is_none_and_an_integer_a_number(model):
+    assert [one.loss for one in _run(model, [None, 3])] == [None, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (torch.zeros(4), r"float32 tensor of shape \(4,\); give one real number, as loss.mean"),
+        (torch.tensor(1j), "complex64 tensor"),
+        ("2.5", "give a number, or a tensor that holds one"),
+        (True, "loss=True; give a number"),
+    ],
+)
+def test_what_is_no_loss(model, wrong, said):
+    with pytest.raises(InputError, match=said):
+        _run(model, [wrong])
+    with pytest.raises(InputError, match=said):  # in steps that are not sampled too
+        _run(model, [None, wrong], every=2)
+
+
+def test_no_graph_is_kept_and_no_number_fetched_before_the_sample(model):
+    """`meta` has no numbers to fetch."""
+    loss = torch.ones((), requires_grad=True, device="meta") * 2
+    with regard.Monitor(model, every=2, start=1) as monitor:
+        assert monitor.step(loss=loss) is None
+        monitor.add_loss(loss)
+        assert not monitor._losses[0].requires_grad
+
+
+def test_micro_batches_are_one_mean(model):
+    with regard.Monitor(model, every=2) as monitor:
+        total = torch.zeros(())
+        for step in range(3):
+            for part in range(2):
+                train(model, batch(part, 1, 9))
+                total.fill_(10 * step + part)  # a tensor that the loop uses again
+                monitor.add_loss(total)
+            sample = monitor.step()
+            assert (sample and sample.loss) == (None if step == 1 else 10 * step + 0.5)
+
+
+def test_with_the_optimiser(model):
+    optimizer, losses = torch.optim.SGD(model.parameters(), 0.1), []
+    log = lambda numbers, _: losses.append(numbers["attention/loss"])  # noqa: E731
+    with regard.Monitor(model, optimizer=optimizer, log=log) as monitor:
+        for step in range(2):
+            train(model, batch(step, 1, 9))
+            monitor.add_loss(float(step))
+            optimizer.step()
+    assert losses == [0.0, 1.0]

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from recorder.models import Stack, tiny, tokens
 from recorder.truth import agrees
 from regard.errors import DTypeError, FileError, InputError
 from regard.recorder import background_writer, reduce, session
-from regard.recorder.background_writer import BackgroundWriter, bring
+from regard.recorder.background_writer import BackgroundWriter
 from regard.recording import Reader, Writer, check
 from regard.recording.format import log
 
@@ -218,57 +217,6 @@ def test_a_gpu_that_is_full_leaves_what_was_read(
         rows = np.asarray(rec["L1H0"])
         assert rows.shape[0] == (600 if where == "model" else 300)
         agrees(rec["L1H0"], rows)
-
-
-class Elsewhere:
-    """What `bring` asks of a tensor on a GPU, whose numbers come when its stream is waited for."""
-
-    device, shape, dtype = torch.device("cuda", 1), (3,), torch.int64
-
-    def contiguous(self) -> Elsewhere:
-        return self
-
-
-def test_copies_from_a_gpu_begin_at_once_and_are_waited_for_when_they_are_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[str] = []
-    copies: list[torch.Tensor] = []
-
-    def empty(shape: Any, *, dtype: Any, device: Any, pin_memory: bool) -> Any:
-        assert device == "cpu" and pin_memory  # else the GPU's host would have to wait
-        made = torch.zeros(shape, dtype=dtype)
-
-        def copy_(source: Any, non_blocking: bool) -> torch.Tensor:
-            assert non_blocking and isinstance(source, Elsewhere)
-            asked.append("copy")
-            copies.append(made)
-            return made
-
-        return SimpleNamespace(copy_=copy_)
-
-    def arrive() -> None:
-        asked.append("waited")
-        for number, copy in enumerate(copies):
-            copy.fill_(number + 1)
-
-    def record_event() -> Any:
-        asked.append("event")
-        return SimpleNamespace(synchronize=arrive)
-
-    stream = SimpleNamespace(record_event=record_event)
-    monkeypatch.setattr(torch, "empty", empty)
-    monkeypatch.setattr(torch.cuda, "current_stream", {Elsewhere.device: stream}.__getitem__)
-    here = torch.arange(4)[::2]
-    given: dict[str, Any] = {"a": Elsewhere(), "b": Elsewhere(), "here": here}
-    arrived = bring(given)
-    assert asked == ["copy", "copy", "event"]
-    arrays = arrived()
-    assert asked == ["copy", "copy", "event", "waited"]
-    assert {name: array.tolist() for name, array in arrays.items()} == {
-        "a": [1, 1, 1], "b": [2, 2, 2], "here": [0, 2],
-    }  # fmt: skip
-    assert arrays["here"].ctypes.data == here.data_ptr()  # nothing on the host is copied
 
 
 # ── an older file ────────────────────────────────────────────────────────────────────────────

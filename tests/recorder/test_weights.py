@@ -27,12 +27,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 QUIET: dict[str, Any] = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
 
 
-def padded(lengths: tuple[int, ...], side: str) -> tuple[Tensor, Tensor]:
-    """Ids and their attention_mask."""
+def padded(lengths: tuple[int, ...], side: str, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Ids and their attention_mask; each sequence has its own number, from `first` on."""
     ids = torch.zeros(len(lengths), max(lengths), dtype=torch.long)
     for number, length in enumerate(lengths):
         at = slice(-length, None) if side == "left" else slice(length)
-        ids[number, at] = tokens(length, seed=number)
+        ids[number, at] = tokens(length, seed=first + number)
     return ids, (ids != 0).long()
 
 
