@@ -135,28 +135,6 @@ def test_tokens_are_text_not_markup_and_no_formula(graded):
     assert row["cell"].startswith("'=1+1") and row["given"] == "-2"
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        (r"$$\begin{bmatrix} 1 & 0 \end{bmatrix}$$", r"$$\begin{bmatrix} 2 & 0 \end{bmatrix}$$"),
-        ("(1, 0)", "(2, 0)"),
-        ("I: 1, 0", "I: 2, 0"),
-        ("[1 0] is the row of I", "[2 0] is the row of I"),
-        ("1 and then 0", "2 and then 0"),
-    ],
-)
-def test_a_step_that_was_not_read_is_never_right(graded, right, wrong):
-    """Either it is read, and then a wrong number is found, or its line is listed."""
-    text = (
-        "tokens: I, am\nd_k = 4\n## scores\nI = [2 0]\n## scaled\n{}\n## weights\nI = [0.73 0.27]\n"
-    )
-    status, out = graded(text.format(wrong), name="s.md")
-    assert status == 1 and "right:" not in out.lower() and "right so far" not in out.lower()
-    assert "Wrong first at the scaling" in out or f"line 6: {wrong}" in out
-    status, out = graded(text.format(right), name="s.md")
-    assert (status == 0) == ("Not read" not in out)
-
-
 def test_lines_that_were_not_read_are_in_json_and_csv(graded):
     text = "d_k = 4\n## scores\n[2 0]\n## scaled\n[1 0]\nor 3 or so\n"
     status, out = graded(text, "--json", name="s.md")
@@ -203,18 +181,6 @@ def test_json_has_the_same(grade, folder):
     assert wrong["first_wrong"]["step"] == "scaled" and wrong["first_wrong"]["right"] == 1
     assert wrong["first_wrong"]["cause"]["kind"] == "not-scaled"
     assert "Atention" in unreadable["problem"]
-
-
-def test_a_class_of_forty(grade, tmp_path):
-    for number in range(40):
-        page = exercise_key(number % 10)
-        if number % 2:
-            last = page.rindex(" |\n") - 6  # the last figure of the output, as 4.2372
-            page = page[:last] + "9.9999" + page[last + 6 :]
-        (tmp_path / f"{number:03}.md").write_text(page, encoding="utf-8")
-    _, out, _ = grade(tmp_path, "--csv", "-")
-    assert [row["verdict"] for row in rows(out)] == ["right", "wrong"] * 20
-    assert {row["step"] for row in rows(out)} == {"", "output"}
 
 
 def test_calculations_and_sheets_are_one_table(grade, course):

@@ -14,7 +14,7 @@ from matplotlib.image import imread
 import regard
 from regard.axes import Axis, Grid
 from regard.recording import Writer
-from support.recordings import HOSTILE, WORDS, Chunk, on_disk, write, write_prompt, write_sighted
+from support.recordings import WORDS, Chunk, on_disk, write, write_prompt, write_sighted
 
 SCALE = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 
@@ -83,25 +83,11 @@ def test_json(plot, tmp_path):
     assert json.loads(plot("--json")[1])["statistic"] == "non_sink"
 
 
-def test_the_same_command_writes_the_same_bytes(plot, tmp_path):
-    for kind in ("svg", "png"):
-        one, other = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
-        assert plot("L0H1", "-o", one)[0] == plot("L0H1", "-o", other)[0] == 0
-        assert one.read_bytes() == other.read_bytes()
-
-
 def test_a_folder_of_ranks(shell, tmp_path):
     (tmp_path / "ranks").mkdir()
     on_disk(tmp_path / "ranks" / "rank-0000.regard")
     assert shell("plot", tmp_path / "ranks", "L0H1")[0] == 0
     assert (tmp_path / "ranks-L0H1.png").exists()
-
-
-def test_hostile_tokens_are_drawn_and_never_written(shell, tmp_path):
-    file = on_disk(tmp_path / "hostile.regard", HOSTILE)
-    for words in (["L0H1"], ["L0H1", "--row", 7], []):
-        status, out, err = shell("plot", file, *words)
-        assert (status, err) == (0, "") and out.rstrip("\n").isprintable()
 
 
 def test_stacks(shell, refused, tmp_path):

@@ -16,7 +16,6 @@ from regard.recorder.drive import drive
 from regard.recorder.tokens import Encoded
 from regard.recording import Writer
 from regard.recording.schema import CONTENTS
-from regard.study import make_report, report_markdown
 from support.recordings import Chunk, write_recording
 from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 from viewer.shell import Elements
@@ -197,28 +196,6 @@ def test_knock_outs_stand_beside_the_labels_and_are_kept(shell, twice, tmp_path)
     assert status == 0 and again["knocked"] == knocked and "induction" in again["counts"]
     out = shell("report", path, "--top", 1)[1]
     assert "knocked out: next token's logit" in " ".join(out.split())
-
-
-def test_only_what_copies_is_called_induction(twice):
-    with regard.open(twice) as rec:
-        plain = make_report(rec, top=0)
-        labels = [h.label for h in plain.heads if "prefix-matching" in h.labels]
-        assert labels and "induction" not in plain.counts()
-        nothing = dict.fromkeys(("delta_logit", "delta_logprob", "kl"), 0.0)
-        nothing |= {f"typical_{name}": 0.0 for name in nothing}
-        loss = nothing | {"delta_logit": 0.5, "delta_logprob": -2.0}
-        louder = nothing | {"delta_logit": -3.0}  # all logits sink: no token is less likely
-        knocked = {
-            label: {"text": nothing, "copying": loss if n == 0 else louder}
-            for n, label in enumerate(labels)
-        }
-        found = make_report(rec, top=500, knocked=knocked)
-    assert [h.label for h in found.heads if "induction" in h.labels] == labels[:1]
-    page = report_markdown(found)
-    assert "copied token's logit +0.50 (+0.00), log-probability -2.00 (+0.00)" in page
-    assert "lowers the copied token's log-probability by 2" in page
-    assert "without the last one, which no token follows" in found.as_dict()["causal_check"]
-    assert found.as_dict()["knocked"].keys() == knocked.keys()
 
 
 def test_a_model_that_is_not_there(shell, twice):
