@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 SOURCE = '"""Attention."""\n\n__version__ = "1.2.0"\n'
-CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-01-31)\n\n- New.\n\n## 1.1.0 (2026-01-02)\n\n- Old.\n"
+CHANGELOG = """# Changelog
+
+## Unreleased
+
+## 1.2.0 (2026-01-31)
+
+- New.
+
+## 1.1.0 (2026-01-02)
+
+- Old.
+"""
 CITATION = "cff-version: 1.2.0\ntitle: regard\nversion: 1.2.0\n"
 
 
