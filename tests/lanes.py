@@ -62,7 +62,7 @@ SLOW = (
     "check/test_planted.py", "check/test_ranks.py", "check/test_right.py",
     "huggingface/test_building.py", "huggingface/test_models.py",
     "intervene/test_effects.py", "intervene/test_knock.py",
-    "nn/test_language_model.py", "nn/test_loading.py", "nn/test_multi_head.py",
+    "nn/test_models.py", "nn/test_real_models.py",
     "study/test_heads.py",
     # every document, every name
     "house/test_blocks.py", "house/test_fresh.py",

@@ -10,6 +10,7 @@ import numpy as np
 import peft
 import pytest
 import torch
+from regard.testing.families.build import build
 from torch import nn
 
 import regard
@@ -19,7 +20,6 @@ from recorder.models import Stack, tiny
 from recorder.test_weights import padded
 from regard.errors import RegardWarning
 from regard.mask import Packed
-from regard.testing.families.build import build
 
 L = 37
 ROWS = ("normalized_entropy", "max_score", "peak", "sink_mass")

@@ -60,6 +60,7 @@ def layer_of(dice: random.Random) -> MultiHeadAttention:
     return layer
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(24))
 def test_equal_to_the_layer_forward_and_gradients(seed):
     dice = random.Random(seed)
@@ -84,6 +85,7 @@ def test_equal_to_the_layer_forward_and_gradients(seed):
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_printed_lesson_is_arithmetic_that_holds(seed):
     """Every line `a×b + c×d + e = f` of the text is true to the digits that are printed."""
