@@ -44,6 +44,7 @@ def learned(
     return a, list(torch.autograd.grad(a.output, leaves, outer.to(a.output.dtype)))
 
 
+@pytest.mark.sampled(150)
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 @pytest.mark.parametrize("implementation", SWEEPING, indirect=True)

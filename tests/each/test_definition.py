@@ -90,6 +90,7 @@ def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: s
 NATIVE = "cpu" if DEVICE == "cpu" else "hopper"
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("dtype", HALF, ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("case", WIDE, ids=lambda case: case.name)
 @pytest.mark.parametrize("implementation", [NATIVE], indirect=True)

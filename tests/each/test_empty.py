@@ -24,7 +24,7 @@ SIZES = {
     "no queries": (2, 2, 0, 5, 16, 16), "no keys": (2, 2, 3, 0, 16, 16),
     "neither": (2, 2, 0, 0, 16, 16), "no heads": (2, 0, 3, 5, 16, 16),
     "no batch entries": (0, 2, 3, 5, 16, 16), "one of each": (1, 1, 1, 1, 1, 1),
-    "no values": (2, 2, 3, 5, 16, 0), "many queries, no keys": (1, 1, 70, 0, 16, 16),
+    "no values": (1, 2, 3, 5, 16, 0), "many queries, no keys": (1, 1, 70, 0, 16, 16),
     "no queries, many keys": (1, 1, 0, 200, 16, 16),
 }  # fmt: skip
 

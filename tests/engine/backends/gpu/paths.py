@@ -58,7 +58,7 @@ def _slopes_and_sink(case: Case, dice: torch.Generator, dtype: torch.dtype) -> O
 
 
 PATHS: dict[str, tuple[Case, torch.dtype]] = {
-    "band": (Case("band", queries=130, keys=200, mask=lambda _: Causal(), **HEADS), HALF),
+    "band": (Case("band", batch=(1,), queries=130, keys=200, mask=lambda _: Causal(), **HEADS), HALF),
     "score rule": (
         Case("score rule", batch=(1,), queries=70, keys=97, mask=lambda _: Window(40, 9),
              options=_slopes_and_sink, **HEADS),
@@ -66,7 +66,7 @@ PATHS: dict[str, tuple[Case, torch.dtype]] = {
     ),
     "two spans": (
         Case("two spans", queries=66, keys=70, value_dim=130, mask=_two_spans,
-             options=_by_distance, **HEADS),
+             options=_by_distance, heads=1, key_heads=1),
         SINGLE,
     ),
     "ids and flags": (
@@ -85,7 +85,7 @@ PATHS: dict[str, tuple[Case, torch.dtype]] = {
         DOUBLE,
     ),
     "squares": (
-        Case("squares", queries=129, keys=257, mask=lambda _: Rule(by_squares), **HEADS), HALF,
+        Case("squares", batch=(1,), queries=129, keys=257, mask=lambda _: Rule(by_squares), **HEADS), HALF,
     ),
     "packed": (replace(named("packed"), batch=(1,), queries=66, keys=97, **HEADS), SINGLE),
     "packed together": (
