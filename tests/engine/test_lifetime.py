@@ -94,23 +94,18 @@ def test_query_and_key_are_watched_and_values_are_not(which: int, implementation
     assert torch.equal(a.output, output) and a.lse.shape == (2, 4, 6), "these are there"
 
 
+@pytest.mark.parametrize("implementation", [None, "cpu", "tiled", "dense", "library", "replay"])
 @pytest.mark.parametrize("grad", [False, True])
-def test_the_lse_of_a_replay_is_watched(grad: bool) -> None:
-    q, k, v = qkv(grad=grad)
-    lse = regard.attend(q, k, v).lse.detach().clone()
-    a = regard.replay(q, k, lse)
+def test_the_lse_is_watched_that_a_replay_is_given_or_an_attention_gives_away(
+    implementation: str | None, grad: bool
+) -> None:
+    a = attend("cpu" if implementation == "replay" else implementation, grad)
+    lse = a.lse.detach()
+    if implementation == "replay":
+        a = regard.replay(*qkv(grad=grad)[:2], lse)
     a.received()
     lse.add_(1)
-    expect_stale(a, "lse, mask or bias was changed in place")
-
-
-@pytest.mark.parametrize("implementation", [None, "cpu", "tiled", "dense", "library"])
-def test_the_lse_that_an_attention_gives_away_is_watched(implementation: str | None) -> None:
-    a = attend(implementation)
-    a.lse.add_(1)
-    for ask in (lambda: a.sink_mass(), lambda: a.received(1), lambda: a.dense()):
-        with pytest.raises(StaleError):
-            ask()
+    expect_stale(a, "was changed in place")
 
 
 CHANGED = {
@@ -306,26 +301,7 @@ def test_a_walked_graph_lets_go_of_its_tensors(no_collector: None) -> None:
     assert all(reference() is None for reference in held)
 
 
-def test_a_rule_lives_as_long_as_somebody_may_ask(no_collector: None) -> None:
-    """The function is named in the operator's text, and held by whoever may still need it."""
-
-    def make() -> tuple[Any, Any]:
-        def rule(i: Tensor, j: Tensor) -> Tensor:
-            return i >= j
-
-        return attend(grad=True, mask=regard.Rule(rule)), weakref.ref(rule)
-
-    a, rule = make()
-    assert a.entropy().shape == (2, 4, 6)
-    output = a.output
-    del a
-    assert rule() is not None, "the graph of the output needs it"
-    output.sum().backward()
-    del output
-    assert rule() is None
-
-
-class _Ramp(Bias):
+class Ramp(Bias):
     """A class without a tag, around a function."""
 
     fn: Any
@@ -334,18 +310,32 @@ class _Ramp(Bias):
         return self.fn(i[:, None], j[None, :]).double()
 
 
-def test_functions_stay_as_long_as_gradients_may_be_asked_for() -> None:
-    leaves = qkv(grad=True, dtype=torch.float64)
+def test_functions_live_as_long_as_somebody_may_ask(no_collector: None) -> None:
+    """They are named in the operator's text, and held by whoever may still need them."""
+    leaves, held = qkv(grad=True, dtype=torch.float64), []
 
-    def loss(implementation: str) -> Tensor:
-        mask = regard.Rule(lambda i, j: (i + j) % 3 != 0)
-        bias = _Ramp(lambda i, j: (i - j) * 0.1)
-        a = regard.attend(*leaves, mask=mask, bias=bias, implementation=implementation)
-        return a.output.square().sum() + a.received().square().sum()
+    def make(implementation: str) -> Any:
+        def rule(i: Tensor, j: Tensor) -> Tensor:
+            return (i + j) % 3 != 0
 
-    losses = loss("tiled"), loss("dense")
+        def slope(i: Tensor, j: Tensor) -> Tensor:
+            return (i - j) * 0.1
+
+        held.extend([weakref.ref(rule), weakref.ref(slope)])
+        options = {"mask": regard.Rule(rule), "bias": Ramp(slope)}
+        return regard.attend(*leaves, implementation=implementation, **options)
+
+    losses = []
+    for name in ("tiled", "dense"):
+        a = make(name)
+        losses.append(a.output.square().sum() + a.received().square().sum())
+        del a
     gc.collect()
-    torch.testing.assert_close(*(torch.autograd.grad(one, leaves) for one in losses))
+    assert all(one() is not None for one in held[:2]), "the graph of the output needs them"
+    torch.testing.assert_close(*(torch.autograd.grad(loss, leaves) for loss in losses))
+    losses.clear()
+    gc.collect()
+    assert all(one() is None for one in held)
 
 
 @each_sweep

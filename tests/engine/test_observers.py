@@ -151,11 +151,14 @@ def test_the_implementation_is_chosen_for_the_edited_mask() -> None:
 
 def test_several_edit_in_turn_and_listeners_hear_of_the_last() -> None:
     one, two, ear = Hand(regard.Window(5), 2.0), Hand(regard.Window(3), 3.0), Ear()
+    given = qkv(40, grad=True)
     with listening(ear), editing(one), editing(two):
-        a = regard.attend(*qkv(40))
+        a = regard.attend(*given)
     assert editors() == ()
-    right = regard.attend(*qkv(40), mask=regard.Window(3))
-    torch.testing.assert_close(a.output, 6 * right.output)
+    right = regard.attend(*given, mask=regard.Window(3))
+    outputs = a.output, 6 * right.output
+    torch.testing.assert_close(*outputs)
+    torch.testing.assert_close(*(torch.autograd.grad(x.sum(), given) for x in outputs))
     assert torch.equal(ear.heard_of[0][1], a.output)
     torch.testing.assert_close(a.lse, right.lse)
     assert one.masks == [None] and two.masks == [regard.Window(5)]
@@ -166,14 +169,6 @@ def test_a_mask_that_does_not_fit_is_refused() -> None:
     with editing(wrong), pytest.raises(ShapeError, match="does not broadcast"):
         regard.attend(*qkv())
     assert editors() == ()
-
-
-def test_gradients_pass_through_the_edit() -> None:
-    given = qkv(grad=True)
-    with editing(Hand(factor=2.0)):
-        doubled = regard.attend(*given).output
-    outputs = doubled, 2 * regard.attend(*given).output
-    torch.testing.assert_close(*(torch.autograd.grad(x.sum(), given) for x in outputs))
 
 
 def test_replay_parts_and_other_threads_are_not_edited() -> None:
@@ -245,28 +240,24 @@ def bare(*given: Tensor) -> regard.Attention:
 
 
 def test_the_lse_comes_when_it_is_asked_for(like_a_gpu: list[int]) -> None:
-    q, k, v = qkv(3, 9)
-    right, a, released, changed = regard.attend(q, k, v), *(bare(q, k, v) for _ in range(3))
+    given = qkv(3, 9, grad=True)
+    right = regard.attend(*given, implementation="dense")
+    a, released, changed = (bare(*given) for _ in range(3))
     assert like_a_gpu == [3] * 3
     torch.testing.assert_close(a.output, right.output)
-    torch.testing.assert_close(a.lse, right.lse)
-    torch.testing.assert_close(a.entropy(), right.entropy())
-    released.release()
-    torch.testing.assert_close(released.lse, right.lse)
-    k.mul_(2)
-    with pytest.raises(StaleError):
-        changed.lse  # noqa: B018
-
-
-def test_an_lse_that_comes_late_has_its_gradient(like_a_gpu: list[int]) -> None:
-    given = qkv(3, 9, grad=True)
-    right, a = regard.attend(*given, implementation="dense"), bare(*given)
     with torch.no_grad():
         a.lse  # noqa: B018  # asked where nothing is recorded, it keeps its graph
+    torch.testing.assert_close((a.lse, a.entropy()), (right.lse, right.entropy()))
     grads = [
         torch.autograd.grad(one.lse.sin().sum() + one.output.sum(), given) for one in (a, right)
     ]
     torch.testing.assert_close(*grads)
+    released.release()
+    torch.testing.assert_close(released.lse, right.lse)
+    with torch.no_grad():
+        given[1].add_(1)
+    with pytest.raises(StaleError):
+        changed.lse  # noqa: B018
 
 
 def test_a_layer_heard_through_torchs_function_is_heard_once(like_a_gpu: list[int]) -> None:

@@ -4,6 +4,7 @@ transforms and derivatives that work as in the definition or are refused in our 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -112,17 +113,35 @@ def test_through_an_operator_all_is_as_past_it(rule: str) -> None:
         assert through[name].stride() == answer.stride() or not answer.numel(), name
 
 
-def test_parts_know_their_place_in_an_operator() -> None:
-    def distances() -> Tensor:
-        place = {"key_start": 2, "total_keys": 20, "summaries": (regard.Distance(),)}
-        part = regard.attend_partial(
-            *qkv(5, 7), mask=CAUSAL, bias=regard.ALiBi([1, 2, 3, 4]), **place
-        )
-        return part.finish().distance()
-
-    with Mode() as mode:
-        through = distances()
-    assert mode.calls and torch.equal(through, distances())
+def test_parts_know_their_place_past_and_through_an_operator() -> None:
+    """A finished merge answers by the methods of an attention what was asked of its parts."""
+    q, k, v = qkv(20, 70, dtype=F64)
+    rule, sink = {"mask": CAUSAL, "bias": regard.ALiBi([0.1, 0.2, 0.3, 0.4])}, draw(4)
+    names = ("entropy", "max_score", "max_logit", "concentration", "distance")
+    asked = (
+        regard.Entropy(), regard.MaxScore(), regard.MaxLogit(), regard.Concentration(),
+        regard.Distance(), regard.Top(4),
+    )  # fmt: skip
+    whole = regard.attend(q, k, v, **rule, sink=sink)
+    for mode in (Mode(), nullcontext()):
+        with mode:
+            parts = [
+                regard.attend_partial(
+                    q, k[..., a:b, :], v[..., a:b, :], **rule, key_start=a, total_keys=70,
+                    summaries=asked,
+                )
+                for a, b in ((0, 30), (30, 70))
+            ]  # fmt: skip
+        merged = regard.merge(*parts).finish(sink)
+        for name in names:
+            assert_close(getattr(merged, name)(), getattr(whole, name)())
+        assert_close((merged.output, merged.lse), (whole.output, whole.lse))
+        assert_close(merged.top(3).weights, whole.top(3).weights)
+        assert torch.equal(merged.top(3).keys, whole.top(3).keys)
+    bare = regard.attend_partial(q, k, v).finish()
+    for ask in (bare.entropy, lambda: bare.top(3), lambda: bare[regard.Entropy()]):
+        with pytest.raises(InputError, match="was not asked of attend_partial"):
+            ask()
 
 
 LAYOUTS: dict[str, Callable[[], list[Tensor]]] = {

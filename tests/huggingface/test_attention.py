@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 from transformers import LlamaConfig, SplinterConfig, masking_utils
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.models.llama.modeling_llama import eager_attention_forward
 from transformers.models.splinter import modeling_splinter  # noqa: F401
 
 import regard
@@ -239,19 +240,6 @@ def test_masks_of_users_are_booleans_or_numbers() -> None:
         check(*regard_attention(Layer(), *qkv, numbers), definition(qkv, allowed))
     slopes = torch.randn(B, HQ, L, L, generator=dice)
     check(*regard_attention(Layer(), *qkv, slopes), definition(qkv, EVERY, bias=slopes))
-    layer = of_llama()
-    with standing_for(layer.config, "eager"):  # which adds booleans too
-        found = regard_attention(layer, *qkv, allowed)
-    check(*found, definition(qkv, EVERY, bias=allowed.float()))
-
-
-def test_dropout_makes_the_output_and_not_the_statistics() -> None:
-    qkv = tensors()
-    output, a = regard_attention(Layer(), *qkv, None, dropout=0.5)
-    wanted = definition(qkv, CAUSAL)
-    assert a is not None
-    assert_close(a.dense().double(), wanted[1], rtol=0, atol=2e-6)
-    assert (output.double() - wanted[0]).abs().max() > 0.1
 
 
 def test_gradients_are_those_of_the_definition() -> None:
@@ -269,38 +257,42 @@ def test_gradients_are_those_of_the_definition() -> None:
 LOW = torch.finfo(torch.float32).min
 
 
-def without_a_key(low: float = LOW) -> Tensor:
+def without_a_key(low: float = LOW, others: float = LOW) -> Tensor:
     """Numbers that hide all keys from one row."""
     mask = torch.zeros(B, 1, L, L)
-    mask[0, :, 2] = low
+    mask[0, :, 2], mask[0, :, 2, 1:] = low, others
     return mask
 
 
-def test_rows_that_see_no_key_are_the_references() -> None:
-    """Booleans: 0, as in sdpa. Numbers that are added, or a position bias: even over all keys."""
-    qkv, numbers, layer = tensors(), without_a_key(), of_llama()
-    mixed = numbers.clone()
-    mixed[0, :, 2, 1:] = -torch.inf
-    given: list[tuple[Tensor, Any]] = [(numbers == 0, {}), (numbers, {}), (mixed, {})]
-    if is_at_least("transformers", "5.14"):  # before, no implementation of theirs had one
-        given += [(numbers == 0, {"position_bias": torch.randn(1, HQ, L, L)})]
-    for mask, more in given:
+MASKS: dict[str, tuple[Tensor, dict[str, Any]]] = {
+    "booleans": (without_a_key() == 0, {}),
+    "numbers": (without_a_key(), {}),
+    "numbers of two kinds": (without_a_key(LOW, -torch.inf), {}),
+    "minus infinity": (without_a_key(-torch.inf, -torch.inf), {}),
+    "a position bias": (without_a_key() == 0, {"position_bias": torch.randn(1, HQ, L, L)}),
+}
+
+
+@pytest.mark.parametrize("name", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", MASKS)
+def test_rows_that_see_no_key_are_the_references(kind: str, name: str) -> None:
+    """Booleans on sdpa: 0. Numbers that are added, or a position bias: even over all keys, NaN
+    where eager adds −∞ to all. Eager adds booleans too."""
+    (mask, more), qkv, layer = MASKS[kind], tensors(), of_llama()
+    if more and (name == "eager" or not is_at_least("transformers", "5.14")):
+        return  # no implementation of theirs has one
+    if name == "sdpa":
         repeated = [t.repeat_interleave(HQ // t.shape[1], 1) for t in qkv]
-        wanted, _ = sdpa_attention_forward(Layer(), *repeated, mask, **more)
-        with standing_for(layer.config, "sdpa"):
-            output, a = regard_attention(layer, *qkv, mask, **more)
-        assert_close(output, wanted)
-        assert a is not None and not a.dense()[0, :, 2].any()
-        assert output[0, 1].any() and output[1, 2].any()
-
-
-def test_a_row_of_minus_infinity_is_nan_in_eager_and_nothing_in_sdpa() -> None:
-    layer, mask = of_llama(), without_a_key(-torch.inf)
-    for name, broken in (("sdpa", False), ("eager", True)):
-        with standing_for(layer.config, name):
-            output, _ = regard_attention(layer, *tensors(), mask)
-        assert bool(output[0, 2].isnan().all()) is broken and output[1].isfinite().all()
-        assert broken or not output[0, 2].any()
+        wanted = sdpa_attention_forward(Layer(), *repeated, mask, **more)[0]
+    else:
+        layer.num_key_value_groups = HQ // HKV
+        wanted = eager_attention_forward(layer, *qkv, mask, scaling=D**-0.5)[0]
+    with standing_for(layer.config, name):
+        output, a = regard_attention(layer, *qkv, mask, **more)
+    assert_close(output, wanted, equal_nan=True)
+    assert a is not None and output[0, 1].any() and output[1, 2].any()
+    if mask.dtype != torch.bool or name == "sdpa":
+        assert not a.dense()[0, :, 2].any()
 
 
 def test_a_module_that_asks_for_sdpa_by_name_would_have_had_booleans() -> None:
@@ -389,14 +381,6 @@ def test_layers_hand_the_attention_out_only_when_asked(name: str) -> None:
         hook.remove()
 
 
-def test_torchs_functions_are_given_the_matrix() -> None:
-    """ESM stacks its layers' attention to predict contacts."""
-    a, b = (regard_attention(Layer(), *tensors(), None, is_causal=c)[1] for c in (True, False))
-    assert isinstance(a, regard.Attention) and isinstance(b, regard.Attention)
-    assert torch.equal(torch.stack([a, b]), torch.stack([a.dense(), b.dense()]))  # type: ignore
-    assert torch.equal(torch.ones(L, L) * a, a.dense())
-
-
 # ── refused ──────────────────────────────────────────────────────────────────────────────────
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -427,15 +411,13 @@ def test_what_is_not_offered_says_so(make: Any, error: type[Exception], said: st
 def test_a_rule_of_a_familys_own_eager_attention_is_refused(monkeypatch: Any) -> None:
     """What eager follows by a name that is not known here would be left out of the weights."""
 
-    def eager_attention_forward(module, query, key, value, attention_mask, novelty=None, **kwargs):
+    def with_novelty(module, query, key, value, attention_mask, novelty=None, **kwargs):
         raise AssertionError
 
     class Novel(Layer):
         pass
 
-    monkeypatch.setattr(
-        sys.modules[__name__], "eager_attention_forward", eager_attention_forward, raising=False
-    )
+    monkeypatch.setattr(sys.modules[__name__], "eager_attention_forward", with_novelty)
     regard_attention(Novel(), *tensors(), None, novelty=None)
     with pytest.raises(UnavailableError, match="Novel gives its attention 'novelty'"):
         regard_attention(Novel(), *tensors(), None, novelty=torch.zeros(1))
