@@ -10,7 +10,6 @@ import numpy as np
 import peft
 import pytest
 import torch
-from regard.testing.families.build import build
 from torch import nn
 
 import regard
@@ -20,6 +19,7 @@ from recorder.models import Stack, tiny
 from recorder.test_weights import padded
 from regard.errors import RegardWarning
 from regard.mask import Packed
+from support.families.build import build
 
 L = 37
 ROWS = ("normalized_entropy", "max_score", "peak", "sink_mass")

@@ -47,14 +47,6 @@ def test_the_overview_has_every_grid(tmp_path):
     assert found["problems"] == []
 
 
-def test_the_numbers_of_heads_are_gathered_once(tmp_path, monkeypatch):
-    one, made = make_opened(tmp_path), []
-    real = answers.heads_of
-    monkeypatch.setattr(answers, "heads_of", lambda view: (made.append(1), real(view))[1])
-    assert answers.overview(one) == answers.overview(one)
-    assert made == [1]
-
-
 def test_an_empty_recording_has_an_overview():
     found = _read(answers.overview(make_empty()))
     assert (found["prompts"], found["heads"], found["live"]) == ([], [], True)

@@ -51,17 +51,14 @@ def test_the_address_that_was_printed_opens_the_page(process):
             assert client.get(other).status_code == 404
         assert client.get(path, headers={"host": "evil.example"}).status_code == 403
         assert client.post(path).status_code == 501
-    child.send_signal(signal.SIGINT)
-    rest, errors = child.communicate(timeout=300)
-    assert (rest, errors, child.returncode) == ("ended well\n", "", 0)
-
-
-def test_a_port_that_cannot_be_had(process):
-    port = int(process[1].split(":")[2].split("/")[0])
+    port = int(base.rpartition(":")[2])
     with pytest.raises(UnavailableError, match=f"port {port} cannot be had"):
         serve_page("", port)
     with pytest.raises(InputError, match="port 70000"):
         serve_page("", 70000)
+    child.send_signal(signal.SIGINT)
+    rest, errors = child.communicate(timeout=300)
+    assert (rest, errors, child.returncode) == ("ended well\n", "", 0)
 
 
 def test_no_desktop_no_browser(monkeypatch):

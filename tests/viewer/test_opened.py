@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from regard.errors import InputError
 from regard.recording import Writer, open
 from regard.recording.schema import CONTENTS
-from regard.viewer import opened as module
 from regard.viewer.opened import Opened
 from support.recordings import WORDS, write
 from viewer.served import make_empty, make_opened
@@ -29,86 +28,41 @@ def test_what_does_not_exist_is_said(tmp_path):
         one.head(0, "L0H9")
 
 
-def test_a_finished_recording_is_looked_at_once(tmp_path, monkeypatch):
-    one, looks = make_opened(tmp_path), []
-    look = one.recording.refresh
-    monkeypatch.setattr(one.recording, "refresh", lambda: (looks.append(1), look())[1])
-    assert [one.refresh() for _ in range(3)] == [False] * 3
-    assert looks == [1]
-    assert one.revision == 0
-
-
-def test_a_growing_recording_is_taken_in(tmp_path):
+def test_what_grew_is_made_anew_and_what_did_not_is_remembered(tmp_path):
     path = tmp_path / "live.regard"
     with Writer(path) as writer:
         writer.note({"contents": CONTENTS})
-        one = Opened(open(path))
-        assert one.recording.is_live
-        assert len(one.recording.prompts) == 0
+        opened = Opened(open(path))
+        assert opened.recording.is_live and len(opened.recording.prompts) == 0
         write(writer, WORDS, layers=1)
-        assert one.refresh()
-        assert (one.revision, len(one.recording.prompts)) == (1, 1)
-        before = one.head_map(0, "L0H0")
-        assert one.head_map(0, "L0H0") is before
-        assert not one.refresh()
-    one.refresh()
-    assert not one.recording.is_live
-    one.close()
+        assert opened.refresh() and not opened.refresh()
+        assert (opened.revision, len(opened.recording.prompts)) == (1, 1)
+        made = iter(range(9))
 
+        def kept():
+            number = opened.remembered("what", 0, lambda: next(made), 8)
+            return opened.head_map(0, "L0H0"), opened.report(0), number
 
-def test_maps_of_an_earlier_revision_are_not_given(tmp_path):
-    path = tmp_path / "live.regard"
-    with Writer(path) as writer:
-        write(writer, WORDS, layers=1)
-        one = Opened(open(path))
-        first = one.head_map(0, "L0H0")
+        before = kept()
+        assert all(new is old for new, old in zip(kept(), before, strict=True))
+        assert any("still being written" in doubt for doubt in before[1]["doubts"])
         writer.note({"made": "{}"})
-        assert one.refresh()
-        assert one.head_map(0, "L0H0") is not first
+        assert opened.refresh()
+        assert not any(new is old for new, old in zip(kept(), before, strict=True))
+    opened.refresh()
+    assert not opened.recording.is_live
+    opened.close()
 
 
-def test_the_report_is_made_once(tmp_path, monkeypatch):
-    one, made = make_opened(tmp_path), []
-    real = module.make_report
-    monkeypatch.setattr(module, "make_report", lambda *a, **k: (made.append(1), real(*a, **k))[1])
-    threads = [threading.Thread(target=one.report, args=(0,)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert made == [1]
-    assert one.report(0)["tokens"] == len(WORDS)
+def test_threads_share_a_report(tmp_path):
+    opened = make_opened(tmp_path)
+    with ThreadPoolExecutor(3) as threads:
+        first, *others = threads.map(opened.report, [0] * 3)
+    assert all(report is first for report in others) and first["tokens"] == len(WORDS)
 
 
 def test_an_empty_recording_can_be_served():
-    one = make_empty()
-    assert one.refresh() is False
+    opened = make_empty()
+    assert opened.refresh() is False
     with pytest.raises(InputError, match="has 0 prompts"):
-        one.report(0)
-
-
-def test_something_remembered_is_made_anew_when_the_recording_grows(tmp_path):
-    path, made = tmp_path / "live.regard", []
-    with Writer(path) as writer:
-        write(writer, WORDS, layers=1)
-        one = Opened(open(path))
-
-        def ask():
-            return one.remembered("what", 0, lambda: made.append(1) or len(made), 8)
-
-        assert [ask(), ask()] == [1, 1]
-        writer.note({"made": "{}"})
-        one.refresh()
-        assert ask() == 2
-
-
-def test_a_report_of_what_grew_is_made_anew(tmp_path):
-    path = tmp_path / "live.regard"
-    with Writer(path) as writer:
-        write(writer, WORDS, layers=1)
-        one = Opened(open(path))
-        first = one.report(0)
-        assert any("still being written" in doubt for doubt in first["doubts"])
-        writer.note({"made": "{}"})
-        one.refresh()
-        assert one.report(0) is not first
+        opened.report(0)

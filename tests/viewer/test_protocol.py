@@ -47,7 +47,7 @@ def _left(port: int, piece: bytes) -> socket.socket:
     return line
 
 
-def test_a_thousand_unfinished_requests_silence_no_server(tmp_path):
+def test_many_unfinished_requests_silence_no_server(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", _SCRIPT, str(on_disk(tmp_path / "run.regard"))],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -60,9 +60,9 @@ def test_a_thousand_unfinished_requests_silence_no_server(tmp_path):
         port = int(base.rpartition(":")[2])
         dice = random.Random(0)
         with ExitStack() as lines, httpx.Client(trust_env=False, timeout=120) as client:
-            for count in range(1, 1001):
+            for count in range(1, 401):
                 lines.enter_context(_left(port, dice.choice(_pieces(port))))
-                if count % 250 == 0:
+                if count % 100 == 0:
                     answer = client.get(f"{base}/api/recordings", headers={"x-regard-token": token})
                     assert answer.status_code == 200
     finally:
@@ -108,7 +108,7 @@ def test_an_answer_under_way_outlives_those_who_wait():
 @pytest.mark.parametrize("rest", ["nothing", "trickle", "second"])
 def test_a_request_must_be_whole_in_time(monkeypatch, rest):
     # the first request of two has to be whole in time, on a busy machine too
-    monkeypatch.setattr(protocol, "PATIENCE", 5 if rest == "second" else 0.8)
+    monkeypatch.setattr(protocol, "PATIENCE", 2.5 if rest == "second" else 0.5)
     with _served() as port, _left(port, b"GET / HTTP/1.1\r\nHost: a\r\n") as line:
         if rest == "second":  # the first is answered, the one behind it never ends
             line.sendall(b"\r\n")

@@ -46,6 +46,31 @@ def process(tmp_path):
         child.communicate()
 
 
+def _raw(base, line, *headers):
+    """The status of a request that no client would spell so."""
+    host, port = base.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=120) as line_out:
+        text = "\r\n".join([line, *headers, "connection: close", "", ""])
+        line_out.sendall(text.encode("latin-1"))
+        return int(line_out.makefile("rb").readline().split()[1])
+
+
+def assert_refused(base, token):
+    """Requests that no browser would send."""
+    own = (f"host: {base.removeprefix('http://')}", f"x-regard-token: {token}")
+    for path in (
+        "/../../../etc/passwd", "/api/../../etc/passwd", "/api/0/tile/../overview",
+        "/..%2f..%2fetc/passwd", "/%2e%2e/etc/passwd", "/static/../files.py",
+    ):  # fmt: skip
+        assert _raw(base, f"GET {path} HTTP/1.1", *own) == 404, path
+    assert _raw(base, "GET /api/recordings HTTP/1.1", *own) == 200
+    assert _raw(base, "GET /api/recordings HTTP/1.1", "host: evil.example", own[1]) == 403
+    assert _raw(base, "GET http://evil.example/api/recordings HTTP/1.1", *own) in (400, 403, 404)
+    assert _raw(base, "GET /%61pi/recordings HTTP/1.1", own[0]) == 401
+    assert _raw(base, "OPTIONS * HTTP/1.1", *own) in (400, 405)
+    assert _raw(base, "GET /api/recordings HTTP/1.1", *own, "upgrade: websocket") in (200, 400, 426)
+
+
 def test_a_process_serves_and_ends(process):
     child, address = process
     match = re.fullmatch(r"(http://127\.0\.0\.1:[0-9]+)/#token=([A-Za-z0-9_-]{32})", address)
@@ -64,35 +89,10 @@ def test_a_process_serves_and_ends(process):
         assert len(tile.content) == 256 * 256
         head = client.head("/api/0/tile?head=L0H0&level=1&y=0&x=0")
         assert (head.status_code, head.content) == (200, b"")
+    assert_refused(base, token)
     child.send_signal(signal.SIGINT)
     rest, errors = child.communicate(timeout=120)
     assert (child.returncode, rest, errors) == (0, "ended well\n", "")
-
-
-def _raw(base, line, *headers):
-    """The status of a request that no client would spell so."""
-    host, port = base.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=120) as line_out:
-        text = "\r\n".join([line, *headers, "connection: close", "", ""])
-        line_out.sendall(text.encode("latin-1"))
-        return int(line_out.makefile("rb").readline().split()[1])
-
-
-def test_requests_that_no_browser_would_send(process):
-    _, address = process
-    base, token = address.split("/#token=")
-    own = (f"host: {base.removeprefix('http://')}", f"x-regard-token: {token}")
-    for path in (
-        "/../../../etc/passwd", "/api/../../etc/passwd", "/api/0/tile/../overview",
-        "/..%2f..%2fetc/passwd", "/%2e%2e/etc/passwd", "/static/../files.py",
-    ):  # fmt: skip
-        assert _raw(base, f"GET {path} HTTP/1.1", *own) == 404, path
-    assert _raw(base, "GET /api/recordings HTTP/1.1", *own) == 200
-    assert _raw(base, "GET /api/recordings HTTP/1.1", "host: evil.example", own[1]) == 403
-    assert _raw(base, "GET http://evil.example/api/recordings HTTP/1.1", *own) in (400, 403, 404)
-    assert _raw(base, "GET /%61pi/recordings HTTP/1.1", own[0]) == 401
-    assert _raw(base, "OPTIONS * HTTP/1.1", *own) in (400, 405)
-    assert _raw(base, "GET /api/recordings HTTP/1.1", *own, "upgrade: websocket") in (200, 400, 426)
 
 
 def test_it_listens_on_loopback_only():

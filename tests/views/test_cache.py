@@ -5,6 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from regard.views.cache import Cache
 
 
@@ -31,11 +35,21 @@ def test_what_was_not_asked_for_longest_goes_first():
     assert cache.used == 8
 
 
-def test_what_is_larger_than_the_cache_is_not_kept():
-    cache, made = Cache(3), []
-    assert [_ask(cache, "a", made) for _ in range(2)] == ["aaaa"] * 2
-    assert made == ["a", "a"]
-    assert cache.used == 0
+@given(
+    st.integers(1, 30),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 12)), max_size=40),
+)
+@example(limit=10, asked=[(0, 6), (1, 6), (0, 6)])
+def test_no_more_is_kept_than_fits(limit: int, asked: list[tuple[int, int]]) -> None:
+    cache, sizes = Cache(limit), {}
+    for key, size in asked:
+        value = cache.get(key, lambda size=size: size, lambda made: made)
+        assert value == sizes.get(key, size) or value == size
+        sizes[key] = value
+        assert 0 <= cache.used <= limit
+        if value <= limit:  # what was asked for last is there still
+            assert cache.get(key, lambda: pytest.fail("made again"), lambda made: made) == value
+    assert len(cache) <= len(sizes)
 
 
 def test_what_is_kept_is_had_without_waiting():

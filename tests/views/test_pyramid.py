@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from regard.recording.visibility import Sight
@@ -27,18 +26,6 @@ def test_levels_double_until_one_tile_holds_all():
     assert doubled(1, (700, 700)) == [1, 2, 4]
     assert doubled(4, (100, 900)) == [4]
     assert doubled(1, (256, 256)) == [1]
-
-
-def test_every_level_is_what_the_tiles_show(opened):
-    levels = _pyramid(opened, "L0H0", 2)
-    head_map = opened.head_map(0, "L0H0")
-    assert [one.tokens for one in levels] == [2, 4, 8, 16, 32, 64]
-    for one in levels[1:2]:
-        rows, keys = one.mean.shape
-        for how, codes in (("mean", one.mean), ("max", one.max)):
-            tile = head_map.tile(one.tokens, 0, 0, how).codes[:rows, :keys]
-            assert np.abs(tile.astype(int) - codes).max() <= 1
-            np.testing.assert_array_equal(tile == 0, codes == 0)
 
 
 def test_without_q_and_k_it_begins_at_the_stored_cell(opened):

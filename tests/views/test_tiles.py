@@ -69,6 +69,7 @@ def _check(found, want):
     assert np.abs(found.astype(int) - want).max(initial=0) <= 1
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_tiles_are_the_dense_matrix(name):
     _, maps, made = _maps(name, statistics=False)
@@ -88,6 +89,7 @@ def test_every_level_over_several_tiles(level, how):
     _check(_whole(maps[0], level, how), want)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("how", ["mean", "max"])
 @pytest.mark.parametrize("name", NAMES)
 def test_levels_put_together_from_finer_ones_are_the_dense_matrix(name, how, monkeypatch):
