@@ -87,7 +87,9 @@ PATHS: dict[str, tuple[Case, torch.dtype]] = {
         DOUBLE,
     ),
     "squares": (
-        Case("squares", batch=(1,), queries=129, keys=257, mask=lambda _: Rule(by_squares), **HEADS),
+        Case(
+            "squares", batch=(1,), queries=129, keys=257, mask=lambda _: Rule(by_squares), **HEADS
+        ),
         HALF,
     ),
     "packed": (replace(named("packed"), batch=(1,), queries=66, keys=97, **HEADS), SINGLE),
