@@ -15,7 +15,7 @@ from PIL import Image
 import regard
 from regard.axes import Axis, Grid, Tokens
 from regard.errors import FileError, InputError
-from regard.recorder.pictures import Tone, encoded, read_picture
+from regard.recorder.pictures import Tone, encoded, read_picture, seen_pictures, unpatched
 from support.families.build import build
 
 HALF = Tone((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -138,6 +138,12 @@ def test_patches_in_one_row_become_the_frames_of_a_film_within_a_text():
     assert all(np.array_equal(a, b) for a, b in zip(kept(prompt), frames, strict=True))
     text = prompt.axes("model.language_model.layers.*.self_attn.L0")[0]
     assert text == Axis((Grid(2, 3, t), Tokens(3)))
+
+
+def test_pixels_of_one_colour_are_grey_and_patches_that_are_no_grid_no_picture():
+    (grey,) = seen_pictures(torch.linspace(-3, 5, 12).reshape(1, 1, 3, 4), None)
+    assert grey.shape == (3, 4, 3) and (grey.min(), grey.max()) == (0, 255)
+    assert unpatched(torch.zeros(3, 3 * 2 * 8 * 8), [(1, 2, 2)], 2, HALF) == []
 
 
 def test_many_pictures_become_smaller():

@@ -73,6 +73,19 @@ def test_an_error_inside_the_block(
             agrees(rec["L1H3"], eager(model, input_ids=ids).attentions[1][0, 3], ids[0])
 
 
+def test_a_disk_that_is_full_at_the_end_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny("llama")
+    monkeypatch.setattr(regard.recording.Writer, "close", _full)
+    with (
+        pytest.raises(FileError, match="disk full"),
+        torch.no_grad(),
+        regard.record(model, tmp_path / "a.regard"),
+    ):
+        model(tokens(9))
+
+
 def _full(_: Any) -> None:
     raise FileError("disk full")
 
