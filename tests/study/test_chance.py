@@ -50,6 +50,8 @@ def test_tokens_lie_apart_where_others_do_not():
     assert tokens_apart(np.stack([noise, spread], -1), ids, some, ~some) > 0.01
     raised = np.where(some, 40.0, noise)
     assert tokens_apart(np.stack([raised, spread], -1), ids, some, ~some) < 1e-4
+    lowered = np.where(some, 0.01, noise)
+    assert tokens_apart(np.stack([lowered, spread], -1), ids, some, ~some) > 0.9
     alike = np.where(some, 40.0, 1.0)
     p = tokens_apart(np.stack([alike, spread], -1), np.where(some, 0, 1), some, ~some)
     assert p == 1  # one other token shows nothing of how far tokens lie apart

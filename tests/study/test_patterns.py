@@ -389,11 +389,14 @@ def test_a_picture_within_a_text_has_words_and_patches():
     rec = record_causal(np.array([mixed(aim, 0, 0.9, 0.1) for aim in (aims, patches)]), axis, ids)
     both, alone = study.patterns(rec)
     assert both.labels == ("previous", "near-1") and alone.labels == ("near-1",)
-    p = np.asarray(rec["L0H1"], np.float64)
+    p, text = np.asarray(rec["L0H1"], np.float64), np.flatnonzero(ids != 999)
+    before = np.mean([p[i, i - 1] for i in text if i > 0])
+    assert alone["previous"].score == pytest.approx(before, abs=1e-5)
+    near = np.abs(np.arange(n)[:, None] - np.arange(n)) < 8
+    assert alone["local-8"].score == pytest.approx((p * near)[text].sum(-1).mean(), abs=1e-5)
+    chance = (np.minimum(text + 1, 8) / (text + 1)).mean()
+    assert alone["local-8"].chance == pytest.approx(chance)
     assert alone["duplicate-token"].score < 0.1  # patches are no copies of one another
-    for head, mass in ((both, 0.9), (alone, 0.0)):
-        assert head["previous"].score == pytest.approx(mass, abs=0.1)
-    assert alone["near-1"].score == pytest.approx((p * aims).sum(-1)[6:70].mean(), abs=0.02)
 
 
 def test_positions_know_where_they_lie():

@@ -76,6 +76,7 @@ def test_json_says_all_of_it(planted):
     back = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert len(back["findings"]) == 3 and len(back["heads"]) == len(planted.labels())
     assert back["labels"] == len(report.found) and back["tokens"] == 160
+    assert back["file"] == planted.recording.name and back["model"] == "Planted"
     assert "not why" in back["caveat"] and "knock" in back["causal_check"]
     for one in back["findings"]:
         assert {
