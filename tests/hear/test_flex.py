@@ -106,10 +106,10 @@ X = torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(1))
 
 
 @torch.no_grad()
-def compare(model: Flexible, found: Any) -> None:
+def compare(model: Flexible, recording: Any) -> None:
     right = model.weights(X)
-    assert found.unheard == () and len(found.prompts) == 2
-    for number, prompt in enumerate(found.prompts):
+    assert recording.unheard == () and len(recording.prompts) == 2
+    for number, prompt in enumerate(recording.prompts):
         for head in range(4):
             np.testing.assert_allclose(prompt[0, head][:, :], right[number, head], atol=1e-5)
 

@@ -114,7 +114,7 @@ class Stack(nn.Module):
     def __init__(self, *mixers: nn.Module) -> None:
         super().__init__()
         self.embed = nn.Embedding(50, DIM)
-        self.layers = nn.ModuleList(Layer(one) for one in mixers)
+        self.layers = nn.ModuleList(map(Layer, mixers))
 
     def forward(self, input_ids: Tensor) -> Tensor:
         x = self.embed(input_ids)

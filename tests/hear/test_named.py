@@ -120,11 +120,11 @@ def test_other_attention_beside_what_is_recorded_is_named(kind: str) -> None:
     with pytest.warns(RegardWarning) as warned, regard.record(model) as rec:
         model(X)
     name = f"* ({kind}), 2 of them"
-    (said,) = (str(w.message) for w in warned if issubclass(w.category, RegardWarning))
-    assert f"not recorded, although they ran: {name}" in said
+    (warning,) = (str(w.message) for w in warned if issubclass(w.category, RegardWarning))
+    assert f"not recorded, although they ran: {name}" in warning
     assert rec.unheard == rec.recording.not_recorded == (name,)
-    assert "observed: * (Torch)" in said or kind == "Both"
-    assert said.endswith("use one of them, or pass q and k to regard.replay")
+    assert "observed: * (Torch)" in warning or kind == "Both"
+    assert warning.endswith("use one of them, or pass q and k to regard.replay")
     assert rec["L0H1"].place.name == "0"  # and the others are there
 
 
@@ -159,10 +159,10 @@ def test_the_file_the_terminal_and_the_report_say_so(tmp_path: Path) -> None:
     model, path = nn.Sequential(Torch(), other("ByHand")), tmp_path / "run.regard"
     with pytest.warns(RegardWarning), regard.record(model, path):
         model(torch.randn(1, 20, 32))
-    said = "not recorded: * (ByHand)"
-    assert said in make_report(regard.open(path)).doubts
+    line = "not recorded: * (ByHand)"
+    assert line in make_report(regard.open(path)).doubts
     for command in ("show", "report"):
-        assert said in CliRunner().invoke(app, [command, str(path)]).output
+        assert line in CliRunner().invoke(app, [command, str(path)]).output
 
 
 # ── nothing is heard ─────────────────────────────────────────────────────────────────────────
@@ -374,8 +374,8 @@ def test_channels_are_named_and_positions_shown(seed: int, kind: str) -> None:
     if seed % 3 == 2:
         x = torch.randn(len(x), heads * deep, 1, count)
     model = Stacked(kind, "positions", kind, width=heads * deep, heads=heads)
-    said = rf"blocks.* \(Mixes\), 2 of them: it attends between {deep} channels a head"
-    with pytest.warns(RegardWarning, match=said), regard.record(model) as rec:
+    says = rf"blocks.* \(Mixes\), 2 of them: it attends between {deep} channels a head"
+    with pytest.warns(RegardWarning, match=says), regard.record(model) as rec:
         model(x)
     assert {head.place.name for head in rec.recording} == {"blocks.1"}
     assert {head.shape for head in rec.recording} == {(count, count)}
@@ -384,8 +384,8 @@ def test_channels_are_named_and_positions_shown(seed: int, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["torch", "attend"])
 def test_a_monitor_names_channels_and_measures_positions(kind: str) -> None:
     model = Stacked(kind, "positions", kind)
-    said = rf"blocks.* \(Mixes\), 2 of them: {CHANNELS}"
-    with pytest.warns(RegardWarning, match=said), regard.Monitor(model, every=1) as monitor:
+    says = rf"blocks.* \(Mixes\), 2 of them: {CHANNELS}"
+    with pytest.warns(RegardWarning, match=says), regard.Monitor(model, every=1) as monitor:
         model(torch.randn(2, 6, 8)).sum().backward()
         sample = monitor.step(0)
     assert sample is not None

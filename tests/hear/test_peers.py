@@ -52,20 +52,22 @@ def test_timm_without_fused_attention_gives_the_weights_of_timm_with_it(
     model = package("timm").create_model(name, img_size=side).eval()
     pictures = torch.randn(2, 3, side, side)
     fused = recorded(model, pictures)
-    found = recorded(by_hand(model), pictures)
+    recording = recorded(by_hand(model), pictures)
     assert not any(module.fused_attn for module in model.modules() if hasattr(module, "fused_attn"))
-    assert found.stacks == fused.stacks and len(found.prompts) == 2 and found.unheard == ()
+    assert (
+        recording.stacks == fused.stacks and len(recording.prompts) == 2 and recording.unheard == ()
+    )
     for head in fused.prompts[1]:
         right = np.asarray(head[:, :])
-        place = found.prompts[1][head.label]
+        place = recording.prompts[1][head.label]
         np.testing.assert_allclose(place[:, :], right, atol=2e-6)
 
 
 def test_timms_talking_heads_are_named() -> None:
     model = by_hand(package("timm").create_model("cait_xxs24_224", img_size=64))
     with pytest.warns(RegardWarning, match="TalkingHeadAttn"):
-        found = recorded(model, torch.randn(1, 3, 64, 64))
-    assert found.unheard == ("blocks.*.attn (TalkingHeadAttn), 24 of them",)
+        recording = recorded(model, torch.randn(1, 3, 64, 64))
+    assert recording.unheard == ("blocks.*.attn (TalkingHeadAttn), 24 of them",)
 
 
 def test_a_family_of_timm_that_has_no_other_way_is_refused() -> None:
@@ -103,5 +105,5 @@ def test_timm_tells_its_grids() -> None:
     names = ("class", *(f"register {n}" for n in (1, 2, 3, 4)))
     wanted = (Grid(4, 4, prefix=1, names=("class",)), Grid(4, 4, prefix=5, names=names), Grid(4, 4))
     for model, side, grid in zip((plain, dino, siglip), (64, 56, 64), wanted, strict=True):
-        found = recorded(model, torch.randn(1, 3, side, side))
-        assert found["L0H0"].key_axis == Axis((grid,))
+        recording = recorded(model, torch.randn(1, 3, side, side))
+        assert recording["L0H0"].key_axis == Axis((grid,))
