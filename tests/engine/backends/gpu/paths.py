@@ -58,7 +58,9 @@ def _slopes_and_sink(case: Case, dice: torch.Generator, dtype: torch.dtype) -> O
 
 
 PATHS: dict[str, tuple[Case, torch.dtype]] = {
-    "band": (Case("band", batch=(1,), queries=130, keys=200, mask=lambda _: Causal(), **HEADS), HALF),
+    "band": (
+        Case("band", batch=(1,), queries=130, keys=200, mask=lambda _: Causal(), **HEADS), HALF,
+    ),
     "score rule": (
         Case("score rule", batch=(1,), queries=70, keys=97, mask=lambda _: Window(40, 9),
              options=_slopes_and_sink, **HEADS),
@@ -85,7 +87,9 @@ PATHS: dict[str, tuple[Case, torch.dtype]] = {
         DOUBLE,
     ),
     "squares": (
-        Case("squares", batch=(1,), queries=129, keys=257, mask=lambda _: Rule(by_squares), **HEADS), HALF,
+        Case("squares", batch=(1,), queries=129, keys=257, mask=lambda _: Rule(by_squares),
+             **HEADS),
+        HALF,
     ),
     "packed": (replace(named("packed"), batch=(1,), queries=66, keys=97, **HEADS), SINGLE),
     "packed together": (
