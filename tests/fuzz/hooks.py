@@ -177,7 +177,7 @@ class Program:
     def copied(self) -> None:
         """A copy made here is a plain model."""
         made = self.random.choice(COPIES)(self.model)
-        self.check(self.output(made), frozenset(), exact=True)
+        self.check(self.output(made), frozenset())
         assert shape_of(made) == self.shape
         assert pickle.dumps(self.model) == self.bytes
 
@@ -192,7 +192,7 @@ class Program:
 
     def in_thread(self) -> None:
         """Another thread runs the plain model; a monitor counts it."""
-        self.check(self._threaded(lambda ask: ask()), frozenset(), exact=True)
+        self.check(self._threaded(lambda ask: ask()), frozenset())
         for kind, _, counts in self.open:
             if kind == "monitor":
                 counts[0] += 1
@@ -216,11 +216,10 @@ class Program:
             else:
                 counts[0] += 1
 
-    def check(self, answer: Tensor, heads: frozenset[str], exact: bool = False) -> None:
-        """An answer is that of the model without these heads."""
+    def check(self, answer: Tensor, heads: frozenset[str]) -> None:
+        """An answer is that of the model without these heads. Not its bits: of the same product
+        they may differ from thread to thread."""
         right = self.without[heads]
-        if exact:
-            assert torch.equal(answer, right)
         torch.testing.assert_close(answer, right, atol=1e-5, rtol=1e-4)
 
     def close(self) -> None:
@@ -230,7 +229,7 @@ class Program:
         assert pickle.dumps(self.model) == self.bytes
         assert shape_of(self.model) == self.shape
         assert nn.Module._call_impl is PLAIN[0] and nn.Module.__call__ is PLAIN[1]
-        self.check(self.output(self.model), frozenset(), exact=True)
+        self.check(self.output(self.model), frozenset())
         if self.random.random() < 0.1:  # which takes as long as the rest
             alive = weakref.ref(self.model)
             del self.model

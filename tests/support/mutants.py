@@ -149,11 +149,11 @@ def _place(row: dict[str, str]) -> int | None:
 
 _NOTE = """
 def _reached_(fault, done=set()):
-    import os
+    import io, os
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     if test and (fault, test) not in done:
         done.add((fault, test))
-        with open({folder!r} + "/" + str(os.getpid()), "a") as file:
+        with io.open({folder!r} + "/" + str(os.getpid()), "a") as file:
             file.write(f"{{fault}}\\t{{test}}\\n")
 """
 

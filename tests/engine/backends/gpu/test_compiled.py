@@ -3,7 +3,10 @@ into registers, and a loop's values move with it."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -19,6 +22,7 @@ from engine.backends.gpu.compiling import (
 )
 from regard.engine.backend import PairSide
 from regard.engine.backends.gpu import backward, columns, forward, pairs, prune, wanted
+from regard.engine.backends.gpu.bind import bind
 from regard.engine.backends.gpu.launch import blocks, room
 from regard.engine.call import RowState
 
@@ -61,6 +65,26 @@ def test_the_forward_fits(capability: int, dim: int, most: int, rule: str) -> No
         forward.forward(given, True, {"entropy", "raw"}, None)
     (kernel,) = kernels.values()
     assert kernel.metadata.shared <= most * 1024
+
+
+def test_no_tile_is_narrow_beside_a_wide_one() -> None:
+    """Of such a tile the assembler of Triton 3.6 loses the address, where no copy engine brings it:
+    a GPU read outside its memory, or the wrong numbers."""
+    call = call_of(256, torch.float16, 127, 3)
+    narrow = replace(call, value=call.value[..., :16])
+    rows = torch.zeros(2, 4, 127)
+    heads = torch.zeros(1, 1, dtype=torch.int32)
+    sides = (
+        PairSide(c, RowState(rows, rows), heads, rows[:, :1])
+        for c in (call, call_of(32, torch.float16, 127, 3))
+    )
+    given: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        for page in (forward, pairs):
+            stack.enter_context(patch.object(page, "run", lambda *_, **fixed: given.append(fixed)))
+        forward.forward(bind(narrow), True, set(), None)
+        pairs.pair_sums("js", *sides, rows[:, :1], True)
+    assert [fixed.get("DV", fixed.get("DS")) for fixed in given] == [64, 64]
 
 
 @pytest.mark.sampled(1)

@@ -60,14 +60,18 @@ def too_old() -> str | None:
     return f"the kernels need Triton {needed} or newer (torch 2.10 brings it); {found} is installed"
 
 
-def padded(dim: int) -> int:
-    """The power of two, at least 16, that holds a dim: what tensor cores multiply."""
-    return max(16, 1 << max(dim - 1, 0).bit_length())
+def padded(dim: int, beside: int = 0) -> int:
+    """The power of two, at least 16, that holds a dim: what tensor cores multiply. At least 64
+    where a kernel also multiplies tiles that are `beside` wide and that is more than 32: of a
+    narrow tile that takes the place of a wide one, the assembler of Triton 3.6 loses the address.
+    """
+    least = 64 if beside > 32 else 16
+    return max(least, 1 << max(dim - 1, 0).bit_length())
 
 
 def value_chunk(value_dim: int, dim: int) -> int:
     """How much of a value one program carries."""
-    return min(padded(value_dim), max(128, padded(dim)))
+    return min(padded(value_dim, dim), max(128, padded(dim)))
 
 
 def blocks(count: int, size: int) -> int:

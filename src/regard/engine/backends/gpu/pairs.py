@@ -378,10 +378,11 @@ def _shape(bounds: tuple[Bound, Bound], by_key: bool) -> Shape:
 
 def _options(how: str, heads: int, bounds: tuple[Bound, Bound], shape: Shape) -> dict[str, Any]:
     one, other = bounds
+    dims = one.query.shape[-1], other.query.shape[-1]
     common = options(other, shape)
     kept = {name: common[name] for name in ("PRECISION", "WIDE", "num_warps", "num_stages")}
     return kept | {
-        "HOW": HOWS.index(how), "HEADS": heads, "DT": padded(one.query.shape[-1]),
-        "DS": padded(other.query.shape[-1]), "BM": shape.rows, "BN": shape.keys,
+        "HOW": HOWS.index(how), "HEADS": heads, "DT": padded(*dims),
+        "DS": padded(*dims[::-1]), "BM": shape.rows, "BN": shape.keys,
         "FAST_T": one.fast, "FAST_S": other.fast, **EXACT,
     }  # fmt: skip
