@@ -49,29 +49,14 @@ NUMBERS = ("entropy", "max_score", "max_logit", "concentration", "distance", "si
 
 
 def expect_sequence(
-    a: regard.Attention, rows: slice, cols: slice, right: regard.Attention, near: float = 1e-6
-) -> None:
-    """What is asked of packed sequences is, about one of them, what it says alone."""
-    expect_some(a, rows, cols, right, near, NUMBERS)
-    close = partial(torch.testing.assert_close, rtol=near, atol=near)
-    close(a.received(per="visible")[:, cols], right.received(per="visible"))
-    best = right.top(3).keys
-    assert torch.equal(a.top(3).keys[:, rows], best.where(best < 0, best + (cols.start or 0)))
-    close(a.scores[:, rows, cols], right.scores[...])
-    x, y = (torch.linspace(-1, 1, n, dtype=a.dtype) for n in a.shape[:0:-1])
-    close((a @ x)[:, rows], right @ x[cols])
-    close((a.T @ y)[:, cols], right.T @ y[rows])
-
-
-def expect_some(
     a: regard.Attention,
     rows: slice,
     cols: slice,
     right: regard.Attention,
-    near: float,
-    numbers: tuple[str, ...],
+    near: float = 1e-6,
+    numbers: tuple[str, ...] = NUMBERS,
 ) -> None:
-    """The same of less, for kernels that are interpreted."""
+    """What is asked of packed sequences is, about one of them, what it says alone."""
     close = partial(torch.testing.assert_close, rtol=near, atol=near)
     for name in numbers:
         close(getattr(a, name)()[:, rows], getattr(right, name)(), msg=name)

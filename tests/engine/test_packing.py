@@ -73,6 +73,8 @@ def test_every_question(name: str, implementation: str) -> None:
         rows, cols, right = alone(given, n, QUERIES, KEYS, mask, **more)
         assert_close(a.output[rows].transpose(0, 1), right.output)
         expect_sequence(a, rows, cols, right)
+        best = right.top(3).keys
+        assert torch.equal(a.top(3).keys[:, rows], best.where(best < 0, best + cols.start))
         if implementation == "cpu":
             expect_sequence(replayed, rows, cols, right)
             expect_sequence(a.sequence(n), slice(None), slice(None), right)

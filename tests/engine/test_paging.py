@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import regard
-from engine.conftest import draw, expect_alone, expect_some
+from engine.conftest import draw, expect_alone, expect_sequence
 from regard.errors import DTypeError, InputError, ShapeError, StaleError
 
 BLOCKS, SIZE, KEY_HEADS, HEADS, DIM = 40, 16, 2, 4, 24
@@ -71,9 +71,9 @@ def check_every_question(dtype: torch.dtype, layout: str, packed: bool) -> None:
         q, k = flat[rows].transpose(0, 1), keys_of(held, n)
         right = regard.attend(q, k, k, implementation="dense", **options)
         one = a.sequence(n)
-        expect_some(a, rows, cols, right, **SOME)
-        expect_some(again, rows, cols, right, **SOME)
-        expect_some(one, slice(None), slice(None), right, **SOME)
+        expect_sequence(a, rows, cols, right, **SOME)
+        expect_sequence(again, rows, cols, right, **SOME)
+        expect_sequence(one, slice(None), slice(None), right, **SOME)
         expect_alone(one, right, SOME["near"])
         first += count
 

@@ -147,6 +147,8 @@ def test_statistics_count_real_rows_alone(name: str, side: str) -> None:
         assert not layer.entropy()[0][:, ~real].any()
         assert (layer.top(2).keys[0][:, ~real] == -1).all()
         close(layer.pooled(TOKENS)[0].flatten(), weights.sum((-1, -2)) / TOKENS**2)
+        for twin in (layer.clone(), layer.detach(), copy.deepcopy(layer)):
+            assert torch.equal(twin.received(), layer.received())
 
 
 def test_a_mask_of_the_encoder_is_not_taken_for_one_of_decoder_queries() -> None:

@@ -115,9 +115,6 @@ def test_what_cannot_be_probed(given: dict[str, Any], error: Any, said: str) -> 
     assert said in str(caught.value)
 
 
-# ── evidence ─────────────────────────────────────────────────────────────────────────────────
-
-
 def test_evidence_is_effects_beside_those_of_heads_drawn_by_lot() -> None:
     model, ids = llama(), tokens(20)
     evidence = causal_evidence(model, ids, ["L0H1", (1, 2)], rows=8, others=3)
@@ -196,9 +193,6 @@ def test_an_induction_head_of_a_real_model() -> None:
         usual = statistics.median(abs(getattr(one, name)) for one in by_lot)
         assert change > least and change > times * usual, name
     assert without.delta_logprob < 0 and without.delta_logit < 0
-
-
-# ── the estimate ─────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_estimate_goes_with_what_knock_outs_do_and_leaves_nothing_behind() -> None:

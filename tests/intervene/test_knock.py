@@ -184,16 +184,6 @@ def test_edges_of_some_layers_beside_a_user_s_own_mask() -> None:
         assert torch.equal(mine[:, :7], logits(model, ids, attention_mask=own)[:, :7])
 
 
-def test_edges_between_two_sequences() -> None:
-    model = tiny("t5", **T5)
-    given = {"input_ids": tokens(10), "decoder_input_ids": tokens(6, seed=1)}
-    edge = Edge(slice(2, None), range(3, 8), heads=["cross"])
-    with torch.no_grad(), knock_out(model, edges=edge), regard.record(model) as rec:
-        model(**given)
-    for head in rec.recording:
-        assert (not head.dense()[2:6, 3:8].any()) == (head.stack == "cross")
-
-
 def test_the_mask_follows_the_call_s_device() -> None:
     layer, x = regard.nn.MultiHeadAttention(32, 4).to("meta"), torch.randn(2, 5, 32, device="meta")
     with knock_out(layer, edges=[Edge(3, 1, "L0H1"), Edge(2, slice(None))]):
@@ -330,10 +320,6 @@ def test_unknown_heads_are_refused_before_anything_runs(make: Any, heads: Any, s
         assert said in str(caught.value)
 
 
-def test_names_that_depend_on_who_is_heard_first_are_fine() -> None:
-    knock_out(Towers(), ["L0H0", "text.L0H0", "vision.L2H3"])
-
-
 @pytest.mark.parametrize(
     "wrong", [-1, [3, -1], slice(-3, None), range(5, 0, -1), "3", 2.0, [True], slice(0, 5, 0), None]
 )
@@ -355,6 +341,8 @@ def test_what_never_came_up_is_an_error() -> None:
         knocked.model(torch.randn(1, 4, 32))
     with knock_out(model):  # nothing was asked for
         pass
+    # names that depend on who is heard first are fine either way
+    knock_out(Towers(), ["L0H0", "text.L0H0", "vision.L2H3"])
 
 
 class Caller(nn.Module):

@@ -89,9 +89,6 @@ def test_an_edge_of_a_padded_batch_is_that_of_each_text(name: str, side: str) ->
                 assert ((head.dense() > 0) == seen).all()
 
 
-# ── while a model writes ─────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("family", ["llama", "mistral", "regard", "window"])
 @torch.no_grad()
 def test_an_edge_stays_where_it_is_while_a_padded_batch_is_written_on(family: str) -> None:
@@ -208,9 +205,6 @@ def test_checkpointed_layers_are_cut_alike() -> None:
             (model(ids, flags) ** 2).sum().backward()
         grads.append([p.grad for p in model.parameters()])
     torch.testing.assert_close(*grads)
-
-
-# ── patches of a picture ─────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

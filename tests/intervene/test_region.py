@@ -167,9 +167,6 @@ def test_positions_that_are_declared() -> None:
     assert not weights[:, :2].any() and weights[:, 2:].all()
 
 
-# ── without these patches the answer becomes … ───────────────────────────────────────────────
-
-
 def classifier() -> Any:
     torch.manual_seed(0)
     config = transformers.ViTConfig(

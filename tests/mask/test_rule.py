@@ -12,9 +12,11 @@ import torch
 
 import regard
 from regard.errors import InputError
-from regard.mask import Extent, Rule
+from regard.mask import Extent, Intervals, Rule
+from regard.mask.spans import runs_of
 
 EXTENT = Extent(7, 9, (2,), 3)
+ROWS, COLS = torch.arange(7), torch.arange(9)
 DOC = torch.tensor([0, 0, 1, 1, 2, 2, 2, 3, 3])
 BOUNDS = torch.tensor([[0, 3]] * 3 + [[2, 8]] * 4)
 TABLE = torch.rand(7, 9, generator=torch.Generator().manual_seed(0)) > 0.5
@@ -81,6 +83,28 @@ def test_each_cell_is_the_functions_word_about_it_alone(fn):
         a = regard.attend(q, k, v, mask=Rule(fn), implementation=implementation)
         torch.testing.assert_close(a.output, truth.output)
         torch.testing.assert_close(a.received(), truth.received())
+
+
+def test_axes_along_which_nothing_changes_have_size_one():
+    for fn, shape in (
+        (lambda b, h, i, j: i >= j, (1, 1, 7, 9)),
+        (lambda b, h, i, j: (b == 1) & (j <= i), (2, 1, 7, 9)),
+        (lambda b, h, i, j: (h == 1) & (j <= i), (1, 3, 7, 9)),
+        (lambda i, j: i >= j, (7, 9)),
+    ):
+        assert Rule(fn).allows(ROWS, COLS, EXTENT).shape == shape
+
+
+def test_a_rule_of_one_run_a_row_is_such_intervals():
+    def runs(fn: Any) -> Any:
+        return runs_of(Rule(fn), EXTENT, lambda start, stop: torch.arange(start, stop))
+
+    band = runs(lambda i, j: (j <= i + 3) & (j > i - 2))
+    table = Rule(lambda i, j: (j <= i + 3) & (j > i - 2)).allows(ROWS, COLS, EXTENT)
+    again = Intervals(*band).allows(ROWS.numpy(), COLS.numpy(), EXTENT)
+    assert np.array_equal(again, table.numpy())
+    assert runs(lambda i, j: (i + j) % 2 == 0) is None
+    assert runs(lambda b, h, i, j: j <= i + h) is None
 
 
 def test_a_function_that_vmap_cannot_run_is_given_index_arrays():

@@ -211,31 +211,6 @@ def test_writing_goes_on_while_the_disk_works(tmp_path, monkeypatch, often):
     assert synced == ["regard-sync", "MainThread"]
 
 
-def test_the_disk_begins_early_and_one_thread_at_a_time(tmp_path, monkeypatch):
-    """Between two indices as well; while the disk is at it, nobody waits or asks again."""
-    monkeypatch.setattr(log, "_SYNC_EVERY", 1000)
-    may_end, begun, at_work = threading.Event(), threading.Semaphore(0), []
-
-    def fsync(descriptor: int) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            at_work.append(threading.current_thread())
-            begun.release()
-            assert may_end.wait(120)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with Writer(tmp_path / "a.regard") as writer:
-        writer.add("a", np.zeros(900, np.uint8))
-        assert begun.acquire(timeout=120) and len(at_work) == 1
-        for n in range(5):
-            writer.add(f"b{n}", np.zeros(900, np.uint8))
-        assert len(at_work) == 1
-        may_end.set()
-        at_work[0].join(120)
-        writer.note({"n": "1"})
-        assert begun.acquire(timeout=120) and len(at_work) == 2
-    assert check(tmp_path / "a.regard").frames == 8  # no more indices than ever
-
-
 @pytest.mark.parametrize("then", ["close", "add"])
 def test_a_disk_that_fails_meanwhile_is_reported_once(tmp_path, monkeypatch, often, then):
     troubles = [OSError(errno.EIO, os.strerror(errno.EIO))]

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
 from each.conftest import call_of
-from engine.backends.cpu.conftest import attend, each_type, everything, random, threads
+from engine.backends.cpu.conftest import TYPES, attend, each_type, everything, random, threads
 from regard.engine.backends.cpu import structures
 from regard.engine.backends.cpu.compile import _SOURCES, find_compiler
 from regard.engine.backends.cpu.load import Kernels
@@ -111,22 +113,33 @@ def test_as_by_two_sweeps_and_as_defined(isa: str, dtype: torch.dtype, problem: 
         torch.testing.assert_close(numbers, right, rtol=grain, atol=grain, msg=repr(summary))
 
 
-@each_type
-@pytest.mark.parametrize("queries", [1, 63, 64, 65])
-@pytest.mark.parametrize("keys", [1, 31, 255, 256, 257, 513])
-def test_ragged_sizes(dtype: torch.dtype, queries: int, keys: int) -> None:
-    given = tensors(dtype, queries, keys)
-    for mask in (None, regard.Causal()):
-        mine = together(given, COLUMNS, mask=mask)
-        expect_same_bits(mine, apart(given, COLUMNS, mask=mask))
-        exact = regard.attend(*given, mask=mask, implementation="dense")
-        torch.testing.assert_close(mine[0], exact.received())
+SIZES = st.sampled_from([0, 1, 31, 63, 64, 65, 200, 255, 256, 257, 513, 700])
+HEADS = st.sampled_from([(1, 1), (3, 3), (6, 2), (4, 1)])
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(0, 5), (5, 0), (0, 0)])
-def test_nothing(queries: int, keys: int) -> None:
-    given = tensors(torch.float32, queries, keys)
-    expect_same_bits(together(given, COLUMNS), apart(given, COLUMNS))
+@given(
+    SIZES, SIZES, HEADS, st.sampled_from([1, 2]), st.sampled_from(TYPES),
+    st.sampled_from(["plain", "causal", "window", "everything"]),
+    st.sampled_from([2, 3, 7]), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_whatever_the_sizes_and_however_many_threads(
+    queries: int, keys: int, heads: tuple[int, int], batch: int, dtype: torch.dtype, problem: str,
+    count: int, strips: bool,
+) -> None:  # fmt: skip
+    """One head is shared by threads, which add in turn; blocks of a causal one take longer and
+    longer, and a mask in strips begins where the last strip ended. Alone or in a batch."""
+    options, tensors_of = PROBLEMS[problem](dtype), tensors(dtype, queries, keys, batch, heads)
+    rule = {name: it for name, it in options.items() if name not in ("bias", "sink")}
+    right = apart(tensors_of, COLUMNS, **rule)
+    with threads(count), pytest.MonkeyPatch.context() as patch:
+        if strips:
+            patch.setattr("regard.engine.backends.cpu.bind._STRIP_BYTES", 1)
+        expect_same_bits(together(tensors_of, COLUMNS, **rule), right)
+    alone = together([t[:1] for t in tensors_of], COLUMNS, **rule)
+    expect_same_bits(alone, [t[:1] for t in right])
+    exact = regard.attend(*tensors_of, implementation="dense", **rule)
+    torch.testing.assert_close(right[0], exact.received())
 
 
 EVERY = ColumnSums(seen=True, offsets=True, largest=True)
@@ -159,30 +172,6 @@ def _tensors(answers: Any) -> list[Tensor]:
         return [answers]
     parts = answers.values() if isinstance(answers, dict) else answers
     return [] if answers is None else [t for part in parts for t in _tensors(part)]
-
-
-@pytest.mark.sampled(9)
-@each_type
-@pytest.mark.parametrize("heads", [(1, 1), (3, 3), (6, 2)], ids=str)
-@pytest.mark.parametrize("problem", ["plain", "causal", "everything"])
-def test_any_number_of_threads(dtype: torch.dtype, heads: tuple[int, int], problem: str) -> None:
-    """One head is shared by threads, which add in turn; blocks of a causal one take longer and
-    longer, and a mask in strips begins where the last strip ended."""
-    options, given = PROBLEMS[problem](dtype), tensors(dtype, 700, 700, 1, heads)
-    rule = {name: it for name, it in options.items() if name not in ("bias", "sink")}
-    right = apart(given, COLUMNS, **rule)
-    for count in (1, 2, 3, 7):
-        with threads(count), pytest.MonkeyPatch.context() as patch:
-            if count == 3:
-                patch.setattr("regard.engine.backends.cpu.bind._STRIP_BYTES", 1)
-            expect_same_bits(together(given, COLUMNS, **rule), right)
-
-
-def test_alone_or_in_a_batch() -> None:
-    given = tensors(batch=3)
-    many = together(given, COLUMNS, mask=regard.Causal())
-    alone = together([t[1:2] for t in given], COLUMNS, mask=regard.Causal())
-    assert all(torch.equal(one, other[1:2]) for one, other in zip(alone, many, strict=True))
 
 
 @each_type

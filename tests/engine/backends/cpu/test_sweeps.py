@@ -13,12 +13,9 @@ import regard
 from engine.backends.cpu.conftest import (
     attend,
     each_type,
-    everything,
-    kernels,
     random,
     threads,
 )
-from regard.engine.backends.cpu.load import Kernels
 from regard.summary import Pooled, Received, Top, Visible
 from regard.testing import poisoned_memory
 
@@ -32,44 +29,6 @@ def with_scores(scores: Tensor, **options: Any) -> regard.Attention:
     k = scores.T.contiguous()[None, None]
     v = torch.ones(1, 1, keys, 1, dtype=scores.dtype)
     return attend(q, k, v, scale=1.0, **options)
-
-
-# ── instruction sets ─────────────────────────────────────────────────────────────────────────
-
-
-def answers(dtype: torch.dtype, options: dict[str, Any]) -> dict[str, Tensor]:
-    q = random(2, 4, 70, 20, dtype=dtype, seed=1).requires_grad_()
-    k, v = (random(2, 2, 300, d, dtype=dtype, seed=d).requires_grad_() for d in (20, 9))
-    a = attend(q, k, v, **options)
-    (a.output.sum() + a.entropy().square().sum() + a.lse.sum()).backward()
-    every = {
-        "output": a.output, "lse": a.lse, "entropy": a.entropy(), "max score": a.max_score(),
-        "max logit": a.max_logit(), "concentration": a.concentration(),
-        "distance": a.distance(), "top": a.top(5).weights, "mean": a.pooled(48),
-        "max": a.pooled(32, "max"), "received": a.received(), "dense": a.dense(),
-        "transposed": a.T @ torch.ones(70, dtype=dtype),
-        "dq": q.grad, "dk": k.grad, "dv": v.grad,
-    }  # fmt: skip
-    return {name: numbers.detach() for name, numbers in every.items() if numbers is not None}
-
-
-@each_type
-@pytest.mark.parametrize("ruled", [False, True])
-def test_instruction_sets_agree_but_for_rounding(ruled: bool, dtype: torch.dtype) -> None:
-    by_isa = {}
-    for name in kernels().instruction_sets():
-        chosen = Kernels(kernels().path, name)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("regard.engine.backends.cpu.sweeps.load", lambda chosen=chosen: chosen)
-            by_isa[name] = answers(dtype, everything(dtype) if ruled else {})
-    first = by_isa.pop(next(iter(by_isa)))
-    grain = 200 * torch.finfo(dtype).eps
-    for name, others in by_isa.items():
-        for what, numbers in others.items():
-            room = grain * max(1.0, float(first[what].abs().max()))
-            torch.testing.assert_close(
-                numbers, first[what], rtol=0.0, atol=room, msg=f"{what} of {name} is off"
-            )
 
 
 # ── exp and tanh ─────────────────────────────────────────────────────────────────────────────
@@ -209,50 +168,6 @@ def test_the_lowest_finite_number_is_an_ordinary_bias(isa: str, dtype: torch.dty
     assert a.dense()[0, 0, 1].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
     assert a.lse[0, 0].tolist() == [lowest, 0.0]
     assert a.entropy()[0, 0].tolist() == [pytest.approx(log(5)), 0.0]
-
-
-# ── intervals and batches ────────────────────────────────────────────────────────────────────
-
-
-@each_type
-@pytest.mark.parametrize("keys", [5, 256, 300])
-def test_intervals_of_no_length(isa: str, dtype: torch.dtype, keys: int) -> None:
-    q, k = random(3, 2, 70, 8, dtype=dtype), random(3, 2, keys, 8, dtype=dtype, seed=1)
-    q.requires_grad_()
-    mask = regard.Padding([0, keys, 1]) & regard.Window(None, 0, align="start")
-    mask = mask & regard.Padding([keys] * 3, [70, 65, 70])
-    with poisoned_memory():
-        a = attend(q, k, k, mask=mask, summaries=(regard.Pooled(10), regard.Top(2)))
-        (a.output.sum() + a.entropy().sum()).backward()
-        every = a.pooled(10), a.received(), a.dense(), a.top(2).weights, a.output, q.grad
-    for part in every:
-        assert part is not None and part.isfinite().all() and not part[0].any()
-    assert (a.lse[0] == -INF).all() and (a.lse[1, :, 65:] == -INF).all()
-    torch.testing.assert_close(a.dense()[2, ..., 0], torch.ones(2, 70, dtype=dtype))
-    right = regard.attend(q, k, k, mask=mask, implementation="dense")
-    torch.testing.assert_close(a.output, right.output)
-
-
-@each_type
-def test_several_batch_axes_are_one(isa: str, dtype: torch.dtype) -> None:
-    """Tokens before heads, as projections leave them; values that are spread."""
-    q = random(2, 3, 33, 4, 8, dtype=dtype).transpose(-2, -3)
-    k = random(2, 3, 2, 40, 8, dtype=dtype, seed=1)
-    v = random(1, 1, 1, 40, 8, dtype=dtype, seed=2).expand(2, 3, 2, 40, 8)[..., ::2]
-    lengths = torch.tensor([[1, 40, 7], [0, 3, 39]])
-    mask = regard.Padding(lengths) & regard.Causal()
-    deep = attend(q, k, v, mask=mask, summaries=(regard.Top(3), regard.Pooled(8)))
-    flat = attend(
-        *(t.flatten(0, 1).contiguous() for t in (q, k, v)),
-        mask=regard.Padding(lengths.flatten()) & regard.Causal(),
-    )
-    assert deep.shape == (2, 3, 4, 33, 40)
-    for one, other in (
-        (deep.output, flat.output), (deep.lse, flat.lse), (deep.entropy(), flat.entropy()),
-        (deep.received(), flat.received()), (deep.dense(), flat.dense()),
-        (deep.top(3).keys, flat.top(3).keys), (deep.pooled(8), flat.pooled(8)),
-    ):  # fmt: skip
-        assert torch.equal(one.flatten(0, 1), other)
 
 
 # ── mass out of the backward ─────────────────────────────────────────────────────────────────

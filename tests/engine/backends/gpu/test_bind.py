@@ -1,5 +1,5 @@
-"""What kernels are told of a call (bind) and of its mask (seen), evaluated here as they do, is the
-definition's; and nothing is copied or made that need not be."""
+"""What kernels are told of a call and of its mask is what it says, in every form that a mask has;
+nothing is copied or made that need not be."""
 
 from __future__ import annotations
 
@@ -14,137 +14,38 @@ import pytest
 import torch
 from torch import Tensor
 
-from each.conftest import call_of
+import regard
+from each.conftest import DEVICE, call_of
 from engine.backends.gpu.paths import named
-from engine.backends.gpu.test_spelt import read
-from regard.engine.backends.dense import attend_densely
 from regard.engine.backends.gpu import bind as bind_page
 from regard.engine.backends.gpu import seen as seen_page
 from regard.engine.backends.gpu import spelt
-from regard.engine.backends.gpu.bind import Bound, ScoreOperands, bind, flat
+from regard.engine.backends.gpu.bind import Bound, bind, flat
 from regard.engine.backends.gpu.seen import Form, normal_form, seen_by
-from regard.engine.backends.gpu.spelt import Spelt
-from regard.engine.call import Call
 from regard.errors import UnavailableError
 from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
 from regard.mask.base import Part
 from regard.score import PartBias
-from regard.testing import CASES, Case, Inputs
+from regard.testing import Inputs, Yardstick
 
 CPU = torch.device("cpu")
-
-
-def at(flat_tensor: Tensor | None, b: int, stride: int, count: int) -> Tensor:
-    """The entries of one batch entry, by the stride that the rule gives."""
-    assert flat_tensor is not None
-    return flat_tensor.flatten()[b * stride : b * stride + count]
-
-
-def strided(
-    tensor: Tensor, b: int, h: int, strides: tuple[int, ...], rule: ScoreOperands
-) -> Tensor:
-    """(L, S) of one head, read through the strides alone."""
-    size = (tensor.untyped_storage().nbytes() // tensor.itemsize,)
-    storage = torch.as_strided(tensor, size, (1,), 0)
-    i, j = torch.arange(rule.queries)[:, None], torch.arange(rule.keys)
-    where = tensor.storage_offset() + b * strides[0] + h * strides[1]
-    return storage[where + i * strides[2] + j * strides[3]]
-
-
-def visible(rule: ScoreOperands, b: int, h: int) -> Tensor:
-    """(L, S) booleans of one head."""
-    i, j = torch.arange(rule.queries)[:, None], torch.arange(rule.keys)
-    ok = torch.ones(rule.queries, rule.keys, dtype=torch.bool)
-    if rule.most is not None:
-        ok &= j - i <= rule.most
-    if rule.least is not None:
-        ok &= j - i >= rule.least
-    if rule.low is not None:
-        sides = [
-            at(side, b, rule.span_stride, rule.queries)[:, None]
-            for side in (rule.low, rule.high, rule.low_2, rule.high_2)
-            if side is not None
-        ]
-        within = (j >= sides[0]) & (j < sides[1])
-        ok &= within | ((j >= sides[2]) & (j < sides[3])) if len(sides) > 2 else within
-    if rule.query_ids is not None:
-        own = at(rule.query_ids, b, rule.query_id_stride, rule.queries)
-        ok &= own[:, None] == at(rule.key_ids, b, rule.key_id_stride, rule.keys)
-    if rule.flags is not None:
-        ok &= at(rule.flags, b, rule.flag_stride, rule.keys) != 0
-    if rule.table is not None:
-        ok &= strided(rule.table, b, h, rule.table_strides, rule) != 0
-    if rule.spelt is not None:
-        squares, by_query, by_key, bits = rule.spelt
-        held = Spelt(squares[b, h], bits.view(torch.uint8), by_query, by_key)
-        ok &= read(held, rule.queries, rule.keys)
-    return ok
-
-
-def scores(bound: Bound, b: int, h: int) -> Tensor:
-    """(L, S) final scores of one head in double precision."""
-    rule = bound.rule
-    i, j = torch.arange(rule.queries)[:, None], torch.arange(rule.keys)
-    key = bound.key[b, h // rule.group].double()
-    x = bound.query[b, h].double() @ key.T * float(rule.scale)
-    if rule.softcap is not None:
-        x = float(rule.softcap) * torch.tanh(x / float(rule.softcap))
-    if rule.slopes is not None:
-        x = x - rule.slopes[h].double() * (i + rule.bias_shift - j).abs()
-    if rule.by_distance is not None:
-        ahead = (j - i - rule.bias_shift).clamp(-rule.reach, rule.reach)
-        x = x + rule.by_distance[h].double()[ahead + rule.reach]
-    if rule.bias is not None:
-        x = x + strided(rule.bias, b, h, rule.bias_strides, rule).double()
-    return x.masked_fill(~visible(rule, b, h), -torch.inf)
-
-
-def exact_scores(call: Call) -> Tensor:
-    """(B, Hq, L, S)."""
-    steps = attend_densely(call.query, call.key, call.value, call.mask, call.score, torch.float64)
-    whole = steps.masked.expand(call.shape.extent.full)
-    return whole.flatten(0, -4) if call.shape.batch else whole[None]
-
-
-def expect_right(call: Call, right: Tensor | None = None) -> Bound:
-    """Every head's final scores, and the sink."""
-    bound, right = bind(call), exact_scores(call) if right is None else right
-    grain = float(torch.finfo(bound.exact).eps)
-    for b in range(bound.query.shape[0]):
-        for h in range(bound.query.shape[1]):
-            mine = scores(bound, b, h)
-            torch.testing.assert_close(mine, right[b, h].double(), rtol=20 * grain, atol=20 * grain)
-    if call.score.sink is not None:
-        assert bound.rule.sink is not None and bound.rule.sink.dtype == bound.exact
-    return bound
 
 
 def bound_of(x: Tensor, **options: Any) -> Bound:
     return bind(call_of(Inputs(x, x, x, options)))
 
 
+def expect_right(q: Tensor, k: Tensor, right: Any = None, **options: Any) -> None:
+    """By the kernels as by the definition, or as `right` (output and lse) has it."""
+    a = regard.attend(q, k, k, implementation="triton", **options)
+    if right is None:
+        dense = regard.attend(q, k, k, implementation="dense", **options)
+        right = dense.output, dense.lse
+    torch.testing.assert_close(a.output, right[0], msg=lambda text: f"{options}: {text}")
+    torch.testing.assert_close(a.lse, right[1], msg=lambda text: f"{options}: {text}")
+
+
 # ── every mask and every score rule ──────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_rule_gives_the_final_scores(case: Case, dtype: torch.dtype) -> None:
-    expect_right(call_of(case.inputs(dtype)))
-
-
-@pytest.mark.parametrize("name", ["bias table", "alibi", "relative bias"])
-def test_a_part_of_a_bias_keeps_its_place(name: str) -> None:
-    """Some queries and some keys of a problem, as a long one is taken apart."""
-    inputs = named(name).inputs(torch.float64)
-    whole = call_of(inputs)
-    rows, cols = slice(11, 42), slice(29, 93)
-    place, options = (11, 29, whole.shape.queries, whole.shape.keys), dict(inputs.options)
-    if whole.mask is not None:
-        options["mask"] = Part(whole.mask, *place)
-    options["bias"] = PartBias(whole.score.bias, *place)
-    q, k, v = inputs.query[..., rows, :], inputs.key[..., cols, :], inputs.value[..., cols, :]
-    expect_right(call_of(Inputs(q, k, v, options)), exact_scores(whole)[..., rows, cols])
-
 
 QUERIES, KEYS, BATCH = 13, 21, 2
 EXTENT = Extent(QUERIES, KEYS, (BATCH,), 1)
@@ -178,24 +79,49 @@ OPAQUE: list[Mask] = [
 ]  # fmt: skip
 
 
+def tensors(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("part", [False, True])
+def test_every_form_of_a_mask(part: bool) -> None:
+    """Whole, and as where a long problem is taken apart."""
+    query, key = tensors(BATCH, 1, QUERIES, 16), tensors(BATCH, 1, KEYS, 16)
+    for mask in (*MASKS, *OPAQUE):
+        given = mask.map(lambda array: torch.as_tensor(array, device=DEVICE))
+        if part:
+            given = Part(given, 4, 6, QUERIES, KEYS)
+            expect_right(query[..., 4:9, :], key[..., 6:15, :], mask=given)
+        else:
+            expect_right(query, key, mask=given)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", ["bias table", "alibi", "relative bias"])
+def test_a_part_of_a_bias_keeps_its_place(name: str) -> None:
+    inputs = named(name).inputs(torch.float32, device=DEVICE)
+    whole = call_of(inputs)
+    place = (11, 29, whole.shape.queries, whole.shape.keys)
+    q, k = inputs.query[..., 11:42, :], inputs.key[..., 29:93, :]
+    mask = None if whole.mask is None else Part(whole.mask, *place)
+    scores = Yardstick(whole).exact.masked[..., 11:42, 29:93]
+    output = scores.softmax(-1).nan_to_num() @ k.double().repeat_interleave(2, 1)
+    right = output.float(), scores.logsumexp(-1).float()
+    expect_right(q, k, right, mask=mask, bias=PartBias(whole.score.bias, *place))
+
+
 @pytest.mark.parametrize("mask", [*MASKS, *OPAQUE], ids=repr)
-def test_every_form_of_a_mask_and_parts_of_it(mask: Mask) -> None:
-    """Its text is enough to judge it; what has no form is spelt out."""
-    query, key = torch.zeros(BATCH, 1, QUERIES, 4), torch.zeros(BATCH, 1, KEYS, 4)
-    part = Part(mask, 4, 6, QUERIES, KEYS)
-    for rule in (mask, part):
-        form = normal_form(rule, EXTENT if rule is mask else Extent(5, 9, (BATCH,), 1))
+def test_the_text_of_a_mask_is_enough_to_judge_it(mask: Mask) -> None:
+    """What has no form of its own is spelt out."""
+    for rule in (mask, Part(mask, 0, 0, QUERIES, KEYS)):
+        form = normal_form(rule, EXTENT)
         assert form.why_not == ""
         assert form == Form(table=True) or not any(mask is other for other in OPAQUE)
-    expect_right(call_of(Inputs(query, key, key, {"mask": mask})))
-    expect_right(call_of(Inputs(query[..., :5, :], key[..., :9, :], key[..., :9, :],
-                                {"mask": part})))  # fmt: skip
 
 
 def test_two_batch_axes_are_one() -> None:
-    mask = Window(1) | Prefix(torch.tensor([[2], [7]]))
-    query, key = torch.randn(2, 3, 2, 6, 16), torch.randn(2, 3, 2, 9, 16)
-    bound = expect_right(call_of(Inputs(query, key, key, {"mask": mask})))
+    bound = bound_of(torch.randn(2, 3, 2, 6, 16))
     assert bound.query.shape[0] == 6 and bound.batch == (2, 3) and bound.units == 12
     assert bound.batched(bound.new(5)).shape == (2, 3, 2, 5)
 
@@ -255,8 +181,7 @@ def test_any_callable_can_be_a_rule_and_none_is_kept_alive() -> None:
         def __call__(self, i: Any, j: Any) -> Any:
             return i >= j + self.n
 
-    x = torch.randn(1, 1, 9, 4)
-    expect_right(call_of(Inputs(x, x, x, {"mask": Rule(Later(2))})))
+    assert normal_form(Rule(Later(2)), EXTENT) == Form(table=True)
     fleeting = Rule(lambda i, j: i > j)
     gone = weakref.ref(fleeting.fn)
     normal_form(fleeting, EXTENT)
@@ -279,7 +204,7 @@ def test_doubles_stand_beside_nothing_narrow(dtype: torch.dtype, narrowest: int)
         assert bits is not None and bits.itemsize == narrowest
     narrow = named("bias table").inputs(dtype)
     narrow.options["bias"] = narrow.options["bias"].to(torch.bfloat16)
-    rule = (bind if dtype == torch.bfloat16 else expect_right)(call_of(narrow)).rule
+    rule = bind(call_of(narrow)).rule
     assert rule.bias is not None and rule.bias.itemsize == max(2, narrowest)
     squares = bound_of(torch.randn(1, 1, 6, 16, dtype=dtype), mask=Everything()).rule.spelt
     assert squares is not None
@@ -304,25 +229,25 @@ def test_equal_numbers_of_any_type_make_one_rule() -> None:
         assert type(rule.scale) is float and type(rule.softcap) is float
 
 
-@pytest.mark.usefixtures("nothing_remembered")
+@pytest.mark.kernels
 def test_rules_that_differ_are_told_apart() -> None:
     """Each in the company of all the others, whichever came before; also where another thread
     clears the memory between two lines."""
-    wide, narrow = torch.randn(1, 4, 6, 16), torch.randn(1, 4, 9, 16)
-    grouped = torch.randn(1, 2, 9, 16)
+    wide, narrow = tensors(1, 2, 6, 16), tensors(1, 2, 9, 16)
     options: list[dict[str, Any]] = [
         {}, {"mask": Causal()}, {"mask": Causal(align="start")}, {"mask": Window(2)},
         {"mask": Window(2, None)}, {"scale": 0.5}, {"softcap": 2.0},
         {"mask": Causal(), "softcap": 2.0},
     ]  # fmt: skip
-    for memory in ({}, type("Forgetful", (dict,), {"__setitem__": lambda *_: None})()):
+    forgetful = type("Forgetful", (dict,), {"__setitem__": lambda *_: None})()
+    for memory, rules in (({}, options * 2), (forgetful, options[:1])):
         with patch.object(bind_page, "_RULES", memory):
-            for more in options * 2:
-                for key in (wide, narrow, grouped):
-                    expect_right(call_of(Inputs(wide, key, key, more)))
-            there = replace(call_of(Inputs(wide, narrow, narrow, {})), place=1)
-            assert bind(there).rule.position == 1
-            assert bind(replace(there, place=None)).rule.position == 3
+            for more in rules:
+                for key in (wide, narrow, narrow[:, :1]):
+                    expect_right(wide, key, **more)
+    there = replace(call_of(Inputs(wide, narrow, narrow, {})), place=1)
+    assert bind(there).rule.position == 1
+    assert bind(replace(there, place=None)).rule.position == 3
 
 
 @pytest.mark.usefixtures("nothing_remembered")

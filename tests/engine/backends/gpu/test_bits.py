@@ -79,9 +79,10 @@ def expect_same(mine: regard.Attention, right: regard.Attention, names: Any, tak
 
 
 @DIMS
-@each_implementation
+@pytest.mark.parametrize("implementation", [*ON, None])
 @pytest.mark.parametrize("tokens", [TOKENS] if DEVICE == "cpu" else [TOKENS, 2100])
-def test_run_after_run(implementation: str, tokens: int, dim: int) -> None:
+def test_run_after_run(implementation: str | None, tokens: int, dim: int) -> None:
+    """Also by whichever implementation is the default."""
     run: dict[str, Any] = {"mask": Causal(), "implementation": implementation}
     leaves = [t.requires_grad_() for t in tensors(tokens, dim)]
     answers = []
@@ -133,35 +134,6 @@ def test_chunks_of_queries(implementation: str, start: int, dim: int) -> None:
     run: dict[str, Any] = {"mask": Causal(), "implementation": implementation}
     whole, last = attend(q, k, v, **run), attend(q[..., start:, :], k, v, **run)
     expect_same(whole, last, ROWS, lambda answer: answer[:, :, start:])
-
-
-@DIMS
-@each_implementation
-def test_mass_from_the_backward(implementation: str, dim: int) -> None:
-    """The same run after run, as the column sweep says, and gradients are those without it."""
-    leaves = [t.requires_grad_() for t in tensors(2100 if DEVICE == "cuda" else TOKENS, dim)]
-    run: dict[str, Any] = {"mask": Causal(), "implementation": implementation}
-
-    def learned(a: regard.Attention) -> list[Tensor]:
-        return list(torch.autograd.grad(a.output.float().square().sum() + a.lse.sum(), leaves))
-
-    bare = attend(*leaves, **run)
-    right, swept = learned(bare), bare.received().detach()
-    masses = []
-    for _ in range(2):
-        with poisoned_memory():
-            a = attend(*leaves, in_backward=(Received(),), **run)
-            assert all(torch.equal(x, y) for x, y in zip(learned(a), right, strict=True))
-        masses.append(a.received().detach())
-        assert_close(masses[-1], swept, rtol=1e-5, atol=1e-5)
-    assert torch.equal(*masses)
-
-
-def test_the_default_is_deterministic() -> None:
-    """Whichever implementation that is."""
-    given = tensors(2100, 128) if DEVICE == "cuda" else tensors(TOKENS, 16)
-    first, second = (regard.attend(*given, mask=Causal()) for _ in range(2))
-    assert torch.equal(first.output, second.output) and torch.equal(first.lse, second.lse)
 
 
 # ── whatever else is asked ───────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ from regard.engine.backends.gpu.decode import decodes
 from regard.engine.backends.gpu.few import ScoreReader
 from regard.engine.call import parts_of
 from regard.mask import Causal
-from regard.summary import ColumnSums, Entropy, Pooled, Received, Summary, Top
+from regard.summary import Entropy, Pooled, Received, Summary, Top
 from regard.testing import Inputs, Yardstick, poisoned_memory
 
 KINDS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
@@ -229,39 +229,6 @@ def test_tiles_divide_splits(dim: int, dtype: torch.dtype) -> None:
         assert decode._SPLIT % shape.keys == 0
         assert shape.rows >= 16 and shape.rows & (shape.rows - 1) == 0
     assert decode.MOST_QUERIES & (decode.MOST_QUERIES - 1) == 0
-
-
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the kernels that would have run."""
-    names: list[str] = []
-
-    def run(kernel: Any, grid: Any, *args: Any, **constants: Any) -> None:
-        assert 0 not in grid
-        names.append(getattr(kernel, "__name__", None) or kernel.fn.__name__)
-
-    monkeypatch.setattr(decode, "run", run)
-    monkeypatch.setattr(few, "run", run)
-    return names
-
-
-def test_keys_are_read_once_whatever_is_asked(launched: list[str]) -> None:
-    """Values never, where everything is asked later."""
-    given = bound(1, 8192, 8, heads=32, key_heads=8)
-    reader = ScoreReader(given, True, None, {Pooled(): 16}, (Top(8),))
-    state = decode.decode(given, True, {"entropy", "raw"}, None, reader).state
-    assert launched == ["_part", "_combine", "_sums", "_best", "_best"]
-    launched.clear()
-    decode.look(given, state, ScoreReader(given, True, None, {Pooled(4): 4}, (Top(5),)))
-    few.received(given, state, None, ColumnSums())
-    assert launched == ["_part", "_sums", "_best", "_best", "_part", "_sums"]
-
-
-@pytest.mark.parametrize("size", [(0, 8192), (1, 8192, 0)], ids=["rows", "batch"])
-def test_nothing_is_launched_for_nothing(launched: list[str], size: tuple[int, ...]) -> None:
-    given = bound(*size)
-    decode.decode(given, True, set(), None, ScoreReader(given, True, None, {Pooled(4): 4}))
-    assert launched == []
 
 
 @pytest.mark.parametrize("queries", [1, 16])

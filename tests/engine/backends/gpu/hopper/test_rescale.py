@@ -68,39 +68,33 @@ def step(word: str, rest: list[str], thread: Thread) -> None:
 
 # ── the vote ─────────────────────────────────────────────────────────────────────────────────
 
+STAYS = [(1.0, 1.0)] * THREADS
+
 
 def voted(
     shrink: list[tuple[float, float]], total: float = 3.0, centred: float = -2.0
 ) -> list[tuple[float, float]]:
     """What 32 threads say of two rows each; the first has these sums."""
-    warp = [
-        Thread({2: a, 3: b, 4: 1.0, 5: 0.0, 6: -1.0, 7: 5.0}) for a, b in shrink
-    ]  # fmt: skip
+    warp = [Thread({2: a, 3: b, 4: 1.0, 5: 0.0, 6: -1.0, 7: 5.0}) for a, b in shrink]
     warp[0].numbers |= {4: total, 6: centred}
     run(rescale._VOTE.value, warp)
     return [(thread.numbers[0], thread.numbers[1]) for thread in warp]
 
 
-def test_a_warp_that_stays_says_so() -> None:
-    assert voted([(1.0, 1.0)] * THREADS) == [(-1.0, -1.0)] * THREADS
-    assert voted([(1.0, 1.0)] * THREADS, 0.0, 0.0) == [(-1.0, -1.0)] * THREADS
+def test_a_warp_that_stays_says_so_and_what_is_no_number_is_multiplied() -> None:
+    assert voted(STAYS) == voted(STAYS, 0.0, 0.0) == [(-1.0, -1.0)] * THREADS
+    assert voted(STAYS, total=nan) == voted(STAYS, centred=nan) == STAYS
+    assert voted(STAYS, centred=inf) == STAYS
+    lost = voted([(nan, 1.0), *STAYS[1:]])
+    assert isnan(lost[0][0]) and lost[1:] == STAYS[1:]
 
 
 @pytest.mark.parametrize("thread", [0, 13, 31])
 @pytest.mark.parametrize("rows", [(0.25, 1.0), (1.0, 0.25), (0.0, 0.0)])
-def test_one_row_that_shrinks_is_heard_by_all(thread: int, rows: tuple[float, float]) -> None:
-    shrink = [(1.0, 1.0)] * THREADS
+def test_one_row_that_shrinks_reaches_all(thread: int, rows: tuple[float, float]) -> None:
+    shrink = [*STAYS]
     shrink[thread] = rows
     assert voted(shrink) == shrink
-
-
-def test_what_is_no_number_is_multiplied() -> None:
-    still = [(1.0, 1.0)] * THREADS
-    assert (
-        voted(still, total=nan) == voted(still, centred=nan) == voted(still, centred=inf) == still
-    )
-    lost = voted([(nan, 1.0), *still[1:]])
-    assert isnan(lost[0][0]) and lost[1:] == still[1:]
 
 
 # ── the products ─────────────────────────────────────────────────────────────────────────────
@@ -111,7 +105,7 @@ def multiplied(context: list[float], by: list[float]) -> list[float]:
     many = len(context)
     kinds = rescale._in_place.fn(many).split(",")
     assert kinds == ["=f"] * many + [str(n) for n in range(many)] + ["f"] * many
-    operands = dict(enumerate(context)) | {2 * many + n: one for n, one in enumerate(by)}
+    operands = dict(enumerate(context)) | {2 * many + n: factor for n, factor in enumerate(by)}
     warp = [Thread(dict(operands)) for _ in range(THREADS)]
     run(rescale._multiply.fn(many), warp)
     return [warp[0].numbers[n] for n in range(many)]
@@ -119,17 +113,10 @@ def multiplied(context: list[float], by: list[float]) -> list[float]:
 
 @pytest.mark.parametrize("many", [32, 64])
 def test_every_number_gets_its_own_factor(many: int) -> None:
-    context = [float(n + 1) for n in range(many)]
+    """None is touched where nothing shrinks, and no factor is taken for the sign to stay."""
+    context = [float(n) - 5 for n in range(many)]
     by = [0.5 if n % 4 < 2 else 0.25 for n in range(many)]  # pairs of two rows in turns
     assert multiplied(context, by) == [a * b for a, b in zip(context, by, strict=True)]
-
-
-@pytest.mark.parametrize("many", [32, 64])
-def test_nothing_is_touched_where_nothing_shrinks(many: int) -> None:
-    context = [float(n) - 5 for n in range(many)]
     assert multiplied(context, [-1.0] * many) == context
-
-
-def test_no_factor_is_taken_for_a_sign_to_stay() -> None:
-    assert multiplied([3.0] * 32, [0.0] * 32) == [0.0] * 32
-    assert all(isnan(one) for one in multiplied([3.0] * 32, [nan] * 32))
+    assert multiplied(context, [0.0] * many) == [0.0] * many
+    assert all(isnan(number) for number in multiplied(context, [nan] * many))
