@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,14 +33,9 @@ __all__ = [
     "carried",
     "collecting",
     "compiled",
-    "frozen",
     "inner_loops",
     "spilled",
 ]
-
-# with two operands that broadcast, one line is two of these
-RESHAPING = {"tt.broadcast", "tt.expand_dims", "tt.splat", "tt.addptr", "arith.extsi"}
-VALUE = re.compile(r"%\w+")
 
 
 def call_of(
@@ -138,50 +133,3 @@ def carried(text: str) -> list[str]:
     """Types of the vectors that a loop passes on to its next turn."""
     loops = re.findall(r"scf\.for .* iter_args\(.*?\) -> \((.*)\)\s+:", text)
     return sorted({kind for loop in loops for kind in re.findall(r"tensor<([^,>]*)", loop)})
-
-
-def _places(text: str) -> dict[str, str]:
-    """Names of places in the source → the places, callers and all."""
-    named = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", text, re.MULTILINE))
-
-    def place(name: str) -> str:
-        return re.sub(r"#loc\d*", lambda inner: place(inner[0]), named.get(name, "?"))
-
-    return {name: place(name) for name in named}
-
-
-def frozen(text: str) -> list[str]:
-    """What is computed twice in a loop, of things that move with it and of things that do not: one
-    source line has one meaning, so one of the two is wrong. (What is fetched ahead stands before
-    the loop too, for its first turn.)"""
-    places, moves = _places(text), defaultdict[str, frozenset[int]](frozenset)
-    copies = defaultdict[tuple[str, str, int], set[frozenset[int]]](set)
-    regions: list[tuple[int, list[str], set[int]]] = []  # (loop or 0, results, what these follow)
-    for number, line in enumerate(text.splitlines(), 1):
-        body, _, behind = line.strip().partition(" loc(")
-        left, equals, right = body.partition(" = ")
-        if not VALUE.match(left):
-            left, equals, right = "", "", body
-        results, kind = VALUE.findall(left), right.split(" ")[0]
-        follows = frozenset[int]().union(*(moves[name] for name in VALUE.findall(right)))
-        if body.startswith("}") and body.endswith("{"):  # else, do
-            continue
-        if body.startswith("}") and regions:
-            loop, results, gathered = regions.pop()
-            moves.update(dict.fromkeys(results, frozenset(gathered - {loop})))
-            continue
-        if kind == "scf.for":
-            header = right.partition(" -> ")[0]
-            inner = [header.split(" ")[1], *re.findall(r"[(\s](%\w+) = %", header)[1:]]
-            moves.update(dict.fromkeys(inner, follows | {number}))
-        elif kind == "scf.yield" and regions:
-            regions[-1][2].update(follows)
-        elif equals and kind not in RESHAPING | {"arith.constant", "ttg.convert_layout"}:
-            within = next((loop for loop, _, _ in reversed(regions) if loop), 0)
-            copies[kind, places.get(behind.rstrip(")"), ""), within].add(follows)
-        moves.update(dict.fromkeys(results, follows))
-        if body.endswith("{"):
-            regions.append((number if kind == "scf.for" else 0, results, set(follows)))
-    return [
-        f"{kind} {place}" for (kind, place, _), many in copies.items() if place and len(many) > 1
-    ]

@@ -22,7 +22,6 @@ from engine.backends.gpu.test_top import pruning
 from regard.engine import api, plan
 from regard.engine.backends.gpu import decode, few
 from regard.engine.backends.gpu.bind import Bound, bind
-from regard.engine.backends.gpu.decode import decodes
 from regard.engine.backends.gpu.few import ScoreReader
 from regard.engine.call import parts_of
 from regard.mask import Causal
@@ -206,29 +205,6 @@ def bound(
     query = torch.empty(batch, heads, queries, 128, dtype=dtype, device="meta")
     key = torch.empty(batch, key_heads, keys, 128, dtype=dtype, device="meta")
     return bind(api._call(query, key, key, None, None, None, None, None, 0.0))
-
-
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
-@pytest.mark.parametrize("batch", [1, 3, 64])
-@pytest.mark.parametrize(
-    ("queries", "keys", "splits"),
-    [(1, 8192, True), (16, 8192, True), (17, 8192, False), (1, 100, False), (1, 1023, False),
-     (1, 1024, True), (0, 8192, True)],
-)  # fmt: skip
-def test_a_few_queries_over_many_keys_are_split_whatever_the_company(
-    queries: int, keys: int, splits: bool, batch: int, dtype: torch.dtype
-) -> None:
-    assert decodes(bound(queries, keys, batch, dtype)) is splits
-
-
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
-@pytest.mark.parametrize("dim", [5, 64, 128, 256])
-def test_tiles_divide_splits(dim: int, dtype: torch.dtype) -> None:
-    for rows in (1, 16, 17, 64, 500):
-        shape = decode._shape(rows, dim, dtype)
-        assert decode._SPLIT % shape.keys == 0
-        assert shape.rows >= 16 and shape.rows & (shape.rows - 1) == 0
-    assert decode.MOST_QUERIES & (decode.MOST_QUERIES - 1) == 0
 
 
 @pytest.mark.parametrize("queries", [1, 16])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -17,30 +17,20 @@ from triton.runtime.jit import JITFunction
 
 import regard
 from regard.engine import api
-from regard.engine.backends.gpu import launch, replay, sweeps
+from regard.engine.backends.gpu import launch, sweeps
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.launch import (
     across,
-    blocks,
-    interpreting,
     options,
     padded,
     replay_shape,
     run,
     stages,
-    value_chunk,
 )
 from regard.engine.backends.gpu.sweeps import TRITON
-from regard.engine.call import RowState
-from regard.mask import Causal, Mask
+from regard.mask import Causal
 
 HALF, SINGLE, DOUBLE = torch.bfloat16, torch.float32, torch.float64
-
-
-def test_the_interpreter_is_asked_for_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for value, asked in (("1", True), ("0", False), ("", False)):
-        monkeypatch.setenv("TRITON_INTERPRET", value)
-        assert interpreting() is asked
 
 
 # ── Triton is asked once ─────────────────────────────────────────────────────────────────────
@@ -125,13 +115,6 @@ def test_whatever_a_kernel_may_be_compiled_for_asks_again(monkeypatch: pytest.Mo
     assert asks(kernel, X, RULE, 7) and not asks(kernel, X, RULE, 7)
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_MANY", 10)
-    kernel = Kernel()
-    for n in range(30):
-        assert asks(kernel, X, RULE, n) and len(launch._KNOWN) <= 10
-
-
 def test_whoever_launches_has_memory_for_descriptors() -> None:
     """Triton keeps it per thread; the first launch may come from the thread of a backward."""
     allocation = importlib.import_module("triton.runtime._allocation")
@@ -179,63 +162,7 @@ def test_kernels_start_where_the_tensors_are(
     assert seen == [*switched, "bound"]
 
 
-# ── grids ────────────────────────────────────────────────────────────────────────────────────
-
-SECOND_AXIS = 65535  # programs that CUDA takes there
-
-
-@pytest.fixture
-def replayed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., tuple[tuple[int, ...], bool, int]]:
-    """The grid of a replay over keys without memory, whether the kernel takes it as turned, and
-    how many blocks of keys there are."""
-
-    def of(keys: int, mask: Mask | None, heads: int = 3) -> tuple[tuple[int, ...], bool, int]:
-        launches: dict[str, Any] = {}
-
-        def begin(kernel: Any, grid: Any, *_: Any, **words: Any) -> None:
-            launches[getattr(kernel, "__name__", None) or kernel.fn.__name__] = grid, words
-
-        monkeypatch.setattr(replay, "run", begin)
-        query = torch.zeros(1, heads, 1, 128, dtype=torch.bfloat16)
-        key = query.expand(1, heads, keys, 128)
-        bound = bind(api._call(query, key, key[..., :0], mask, None, None, None, None, 0.0))
-        rows = torch.zeros(1, heads, 1)
-        replay.replay(bound, RowState(rows, rows))
-        grid, words = launches["_replay"]
-        return grid, words["TURNED"], blocks(keys, words["BN"])
-
-    return of
-
-
-@pytest.mark.parametrize("keys", [1, 100_000])
-def test_long_walks_go_first_under_a_causal_mask(keys: int, replayed: Any) -> None:
-    """Programs start along the first axis: heads there, so that block 0 of every head starts."""
-    grid, turned, many = replayed(keys, Causal())
-    assert turned and grid == (3, many)
-    grid, turned, many = replayed(keys, None)
-    assert not turned and grid == (many, 3)
-
-
-def test_more_blocks_than_the_second_axis_takes_stay_on_the_first(replayed: Any) -> None:
-    keys = 2**20 // replayed(2**20, Causal())[2] * SECOND_AXIS
-    grid, turned, many = replayed(keys, Causal(), heads=1)
-    assert turned and grid == (1, many) == (1, SECOND_AXIS)
-    grid, turned, many = replayed(keys + 1, Causal(), heads=1)
-    assert not turned and grid == (many, 1) and many > SECOND_AXIS
-    grid, turned, many = replayed(5, Causal(), heads=100_000)
-    assert turned and grid == (100_000, many)
-
-
 # ── tiles ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_sizes_are_powers_of_two_that_hold_what_is_asked() -> None:
-    assert [padded(n) for n in (0, 1, 16, 17, 64, 100, 129)] == [16, 16, 16, 32, 64, 128, 256]
-    assert [value_chunk(n, 64) for n in (3, 64, 100, 1000)] == [16, 64, 128, 128]
-    assert [value_chunk(n, 200) for n in (129, 1000)] == [256, 256]
-    assert [blocks(n, 64) for n in (0, 1, 64, 65)] == [0, 1, 1, 2]
 
 
 @pytest.mark.parametrize("dtype", [HALF, torch.float16, SINGLE, DOUBLE], ids=str)

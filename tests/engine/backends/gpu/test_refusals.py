@@ -107,12 +107,6 @@ def test_a_small_gpu_is_a_reason(
         assert plan.choose(asked, None).name == ("triton" if serves else "dense")
 
 
-def test_wider_heads_never_need_less_room() -> None:
-    for dtype in (HALF, SINGLE, DOUBLE):
-        needs = [room(dim, dtype) for dim in (1, 64, 65, 128, 129, 256)]
-        assert needs == sorted(needs)
-
-
 def test_insisting_says_why_not(gpu: SimpleNamespace) -> None:
     gpu.there = False
     x = torch.randn(1, 2, 8, 16)

@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -169,28 +169,6 @@ def test_a_trace_or_a_capture_judges_by_shapes(monkeypatch: pytest.MonkeyPatch) 
 
 
 # ── what is kept ─────────────────────────────────────────────────────────────────────────────
-
-
-class Counted(Mask):
-    """Notes how many rows it is asked about."""
-
-    asked: ClassVar[list[int]] = []
-
-    def allows(self, i: Any, j: Any, extent: Extent) -> Any:
-        self.asked.append(len(i))
-        return i[:, None] >= j
-
-
-def test_a_mask_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for that it is too large."""
-    for most, little, times in ((spelt.MOST, 2**24, 1), (spelt.MOST, 0, 2), (INDEX, 0, 1)):
-        limited(monkeypatch, most, little)
-        Counted.asked.clear()
-        first, second = (spelt_out(Counted(), LONG, CPU) for _ in range(2))
-        assert first is second or first == second == INDEX + 9 * 2048
-        assert Counted.asked.count(1024) == times  # twice where squares are counted first
-    limited(monkeypatch)
-    assert made(Counted(), Extent(1024, 1000)) is not made(Counted(), LONG)
 
 
 def changed_number() -> tuple[Mask, Callable[[int], None]]:

@@ -18,7 +18,7 @@ from regard.engine import api
 from regard.engine.backends.gpu import prune
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.launch import blocks, row_shape
-from regard.engine.backends.gpu.prune import Pruner, prunes
+from regard.engine.backends.gpu.prune import Pruner
 from regard.engine.backends.gpu.wanted import BLOCK, RUN
 from regard.mask import Causal, Mask, Padding, Window
 from regard.summary import Top
@@ -112,21 +112,6 @@ def bound(heads: int, queries: int, keys: int, dtype: torch.dtype = HALF) -> Bou
     query = torch.empty(1, heads, queries, 128, dtype=dtype, device="meta")
     key = torch.empty(1, heads, keys, 128, dtype=dtype, device="meta")
     return bind(api._call(query, key, key, Causal(), None, None, None, None, 0.0))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "queries", "keys", "count", "pays"),
-    [
-        (HALF, 64, 4096, 8, True), (torch.float16, 64, 4096, 8, True), (HALF, 64, 4096, 16, True),
-        (HALF, 64, 4096, 17, False), (HALF, 64, 1000, 8, False), (SINGLE, 64, 4096, 8, False),
-        (HALF, 64, 1024, 8, True), (HALF, 64, 1024, 9, False), (HALF, 64, 2048, 16, True),
-        (HALF, 17, 8192, 8, True), (HALF, 16, 8192, 8, False), (HALF, 1, 8192, 8, False),
-    ],
-)  # fmt: skip
-def test_pruning_is_for_few_of_many_keys_of_many_queries(
-    dtype: torch.dtype, queries: int, keys: int, count: int, pays: bool
-) -> None:
-    assert prunes(bound(2, queries, keys, dtype), count) is pays
 
 
 def bytes_of(pruner: Pruner) -> int:

@@ -1,4 +1,4 @@
-"""The loop over tiles: which are computed, that a cell has one value, what dropout leaves."""
+"""The loop over tiles: which are computed."""
 
 from __future__ import annotations
 
@@ -91,68 +91,3 @@ def test_a_cell_costs_one_tile(computed: list[Computed]) -> None:
     computed.clear()
     assert a[:, [0, 299], 5].shape == (2, 2)
     assert computed == [Computed(0, 0, False), Computed(256, 0, False)]
-
-
-# ── what a tile holds ────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_cell_has_the_same_bits_whatever_surrounds_it(dtype: torch.dtype) -> None:
-    q, k = random(1, 2, 150, 16, dtype=dtype) * 9, random(1, 2, 700, 16, seed=1, dtype=dtype)
-    every = attend(q, k, k, mask=regard.Prefix(100))
-    few = attend(q[..., :40, :], k[..., :100, :], k[..., :100, :])
-    assert torch.equal(every.scores[..., :40, :100], few.scores[...])
-    assert torch.equal(every.dense()[..., :40, :100], few.dense())
-    assert torch.equal(every.output[..., :40, :], few.output)
-    assert torch.equal(every.lse[..., :40], few.lse)
-    assert torch.equal(few.rows([39]), few.dense()[..., [39], :])
-
-
-# ── dropout ──────────────────────────────────────────────────────────────────────────────────
-
-
-def dropped(q: Tensor, k: Tensor, v: Tensor, p: float = 0.4, seed: int = 3) -> regard.Attention:
-    torch.manual_seed(seed)
-    return attend(q, k, v, dropout=p, mask=regard.Causal())
-
-
-def kept(p: float, seed: int = 3) -> Tensor:
-    """(300, 700): what becomes of weights that are equal, relative to what they were."""
-    q, v = torch.zeros(1, 300, 4, dtype=torch.float64), torch.eye(700, dtype=torch.float64)[None]
-    torch.manual_seed(seed)
-    output: Tensor = attend(q, torch.zeros(1, 700, 4, dtype=torch.float64), v, dropout=p).output[0]
-    return output * 700
-
-
-@pytest.mark.parametrize("p", [0.25, 0.5, 0.9])
-def test_what_stays_makes_up_for_what_goes(p: float) -> None:
-    """Alike every time a seed is set, and unlike in every tile."""
-    mask = kept(p)
-    assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - p)])
-    assert float(mask.mean()) == pytest.approx(1.0, abs=0.1)
-    assert torch.equal(mask, kept(p)) and not torch.equal(mask, kept(p, seed=4))
-    first = mask[:100, :100]
-    assert not torch.equal(first, mask[128:228, :100])
-    assert not torch.equal(first, mask[:100, 512:612])
-
-
-def test_dropping_everything() -> None:
-    q = random(1, 2, 5, 4)
-    a = attend(q, q, q, dropout=1.0)
-    assert not a.output.any() and a.lse.isfinite().all()
-
-
-def test_the_seed_decides_and_statistics_never_see_dropout() -> None:
-    q, k = random(1, 2, 140, 4), random(1, 2, 600, 4, seed=1)
-    a, plain = dropped(q, k, k), attend(q, k, k, mask=regard.Causal())
-    assert torch.equal(a.output, dropped(q, k, k).output)
-    assert not torch.equal(a.output, attend(q, k, k, dropout=0.4, mask=regard.Causal()).output)
-    assert not torch.equal(a.output, plain.output)
-    for ask in (regard.Entropy(), regard.Received()):
-        assert torch.equal(a.summarize(ask)[ask], plain.summarize(ask)[ask])
-    assert torch.equal(a.lse, plain.lse) and torch.equal(a.dense(), plain.dense())
-
-
-def test_the_backward_drops_what_the_forward_dropped() -> None:
-    q, k, v = (random(1, 2, 6, 3, seed=n).requires_grad_() for n in range(3))
-    assert torch.autograd.gradcheck(lambda *x: dropped(*x).output, (q, k, v), atol=1e-7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -114,58 +113,3 @@ def test_questions_behind_torchs_kernel_go_to_it(dim: int, name: str) -> None:
         query=SimpleNamespace(device=torch.device("cuda")), problem=lambda learns=False: problem,
     )  # fmt: skip
     assert plan.sweeps_for(call, "").name == name
-
-
-# ── Gluon, which releases have, lack or call otherwise ───────────────────────────────────────
-
-
-def specialize(functions_and_args: Any, worker_num_warps: Any, worker_num_regs: Any = None) -> None:
-    """As Triton 3.6 and 3.9 have it."""
-
-
-def older(args: Any, default: Any, workers: Any, warps: Any, registers: Any) -> None:
-    """As Triton 3.5 had it."""
-
-
-def multiply(a: Any, b: Any, acc: Any, *, use_acc: bool = True, is_async: bool = False) -> None: ...
-
-
-def wait(num_outstanding: int = 0, deps: Any = None) -> None: ...
-
-
-@pytest.fixture
-def release(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str | None]:
-    """The answer for a Gluon made of these words; for none without any."""
-
-    def asked(**words: Any) -> str | None:
-        def home(name: str) -> Any:
-            if not words:
-                raise ImportError(f"No module named {name!r}")
-            return SimpleNamespace(**words)
-
-        monkeypatch.setattr(gluon, "import_module", home)
-        return gluon.why_not.__wrapped__()
-
-    return asked
-
-
-def test_the_words_it_needs_are_enough(release: Callable[..., str | None]) -> None:
-    assert gluon.why_not() is None  # the installed Triton has them
-    whole: dict[str, Any] = {
-        "warp_specialize": specialize, "warpgroup_mma": multiply, "warpgroup_mma_wait": wait,
-    }  # fmt: skip
-    assert release(**whole) is None
-    for name in whole:
-        lack = release(**{word: it for word, it in whole.items() if word != name})
-        assert lack is not None and f"no {name}(" in lack
-    lack = release(**{**whole, "warp_specialize": older})
-    assert lack is not None and "functions_and_args, worker_num_warps, worker_num_regs" in lack
-    lack = release()
-    assert lack is not None and lack.startswith("this Triton has no Gluon for Hopper (No module")
-
-
-def test_a_copy_by_its_old_name_and_by_its_new_one() -> None:
-    """Newer releases keep the old name as one that only raises."""
-    old = SimpleNamespace(async_copy_global_to_shared="copy")
-    new = SimpleNamespace(async_copy_global_to_shared="raises", async_load="load")
-    assert gluon.copy_in(old) == "copy" and gluon.copy_in(new) == "load"
