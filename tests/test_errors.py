@@ -40,21 +40,6 @@ def test_every_error_is_of_the_family_and_listed():
     assert {*PARENTS, "RegardError", "RegardWarning"} == defined
 
 
-def test_the_tree_in_the_docstring_is_the_tree():
-    drawn = {}
-    for line in (errors.__doc__ or "").splitlines():
-        place = max(line.find("├── "), line.find("└── "))
-        if place >= 0:
-            name, *rest = line[place + 4 :].split()
-            drawn[name] = (place, rest[0].strip("()") if rest[0].startswith("(") else None)
-    assert set(drawn) == set(PARENTS)
-    for name, (place, parent) in drawn.items():
-        member = getattr(errors, name)
-        assert member.__bases__[0] is (errors.RegardError if place < 6 else errors.InputError)
-        if parent:
-            assert member.__bases__[1].__name__ == parent
-
-
 @pytest.mark.parametrize(("name", "parent"), PARENTS.items())
 def test_errors_are_caught_by_pythons_own_names(name, parent):
     assert issubclass(getattr(errors, name), parent)
@@ -97,11 +82,6 @@ def test_what_a_missing_extra_says_needs_no_index_for_regard_itself():
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "Would install" not in done.stdout
-
-
-def test_the_warning_is_a_warning():
-    assert issubclass(errors.RegardWarning, UserWarning)
-    assert not issubclass(errors.RegardWarning, errors.RegardError)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +11,7 @@ import torch
 
 import regard
 from each import conftest
-from each.conftest import DEVICE, inputs_and_truth, must_serve
+from each.conftest import inputs_and_truth, must_serve
 from outcomes import status_of
 from regard.testing import CASES
 
@@ -73,62 +71,6 @@ def test_a_refused_case_is_neither_passed_nor_skipped() -> None:
     assert status_of(told("passed")) is None and status_of(told("failed", "E  assert 0")) is None
 
 
-class Reporter:
-    """Keeps the lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def section(self, title: str) -> None:
-        self.lines.append(title)
-
-    def line(self, text: str) -> None:
-        self.lines.append(text)
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Reporter:
-    for name in ("_served", "_refused"):
-        monkeypatch.setattr(conftest, name, Counter())
-    monkeypatch.setattr(conftest, "IMPLEMENTATIONS", ("cpu", "cpu/avx2", "library"))
-    monkeypatch.setattr(conftest, "DEVICE", "cpu")
-    return Reporter()
-
-
-def report(*said: tuple[str, str], when: str = "teardown") -> Any:
-    others = [("somebody's", 3)]
-    return SimpleNamespace(
-        when=when, user_properties=[*others, *((conftest._PROPERTY, one) for one in said)]
-    )
-
-
-def test_the_end_of_a_run_tells_who_served(counted: Reporter) -> None:
-    for one in (
-        report(("cpu", "")), report(("cpu", "")), report(("library", "it has no sink")),
-        report(("library", "")), report(("library", "it has no sink")),
-        report(("cpu", ""), when="call"),
-    ):  # fmt: skip
-        conftest.pytest_runtest_logreport(one)
-    conftest.pytest_terminal_summary(counted)
-    assert counted.lines == [
-        "the shared matrix on cpu: this processor",
-        "cpu      2 tests served, 0 refused",
-        "library  1 tests served, 2 refused",
-        "             2 it has no sink",
-    ]
-
-
-def test_one_that_served_nothing_is_told_too(counted: Reporter) -> None:
-    conftest.pytest_runtest_logreport(report(("cpu", "")))
-    conftest.pytest_terminal_summary(counted)
-    assert "library  0 tests served, 0 refused" in counted.lines
-
-
-def test_a_run_without_the_matrix_says_nothing(counted: Reporter) -> None:
-    conftest.pytest_terminal_summary(counted)
-    assert counted.lines == []
-
-
 @pytest.mark.parametrize("device", ["quantum", "cuda"])
 def test_a_device_that_is_not_there_is_an_error(
     monkeypatch: pytest.MonkeyPatch, device: str
@@ -137,12 +79,3 @@ def test_a_device_that_is_not_there_is_an_error(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(pytest.UsageError, match=f"REGARD_TEST_DEVICE={device}"):
         conftest.pytest_configure(None)
-
-
-def test_the_variable_chooses_the_implementations(monkeypatch: pytest.MonkeyPatch) -> None:
-    for device in ("cpu", "cuda"):
-        monkeypatch.setenv("REGARD_TEST_DEVICE", device)
-        names = runpy.run_path(conftest.__file__)["IMPLEMENTATIONS"]
-        assert ("cpu" in names) is (device == "cpu")
-        assert ("triton" in names and names[-1] == "default") is (device == "cuda")
-    assert DEVICE in ("cpu", "cuda")

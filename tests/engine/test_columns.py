@@ -73,26 +73,3 @@ def test_weights_of_queries_have_gradients(implementation: str, heads: tuple[int
     ]
     assert_close(*grads)
     assert grads[0][0].any()
-
-
-def test_the_largest_weight_is_one_of_the_matrix() -> None:
-    a = regard.attend(*qkv(130, 270), mask=regard.Causal(), implementation="cpu")
-    assert torch.equal(a.received(how="max"), a.dense().amax(-2))
-
-
-def test_two_axes_packed_sequences_and_parts() -> None:
-    q, k, v = (t[0, 0] for t in qkv(20, dtype=torch.float64))
-    by = torch.linspace(0, 1, 20, dtype=q.dtype)
-    alone = regard.attend(q, k, v, mask=regard.Causal())
-    right = (alone.dense() * by[:, None]).amax(-2)
-    assert_close(alone.received(how="max", weighted_by=by), right)
-    assert_close(alone.received(5), alone[-5:].sum(0))
-    packed = regard.attend(
-        *(t[:, None] for t in (q, k, v)), cu_seqlens_q=[0, 8, 20], mask=regard.Causal()
-    )
-    right = (packed.dense()[0] * by[:, None]).amax(-2)
-    assert_close(packed.received(how="max", weighted_by=by)[0], right)
-    long = regard.attend(*qkv(QUERIES, dtype=torch.float64), mask=regard.Causal())
-    by = draw(4, QUERIES)
-    every = long.dense()[..., 260:, :] * by[:, 260:, None]
-    assert_close(long.received(slice(260, None), weighted_by=by), every.sum(-2))

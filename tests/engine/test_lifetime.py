@@ -291,16 +291,6 @@ def test_answers_do_not_keep_the_attention_alive(implementation: str, no_collect
     assert all(g.isfinite().all() for g in torch.autograd.grad(total, leaves))
 
 
-def test_a_walked_graph_lets_go_of_its_tensors(no_collector: None) -> None:
-    q, k, v = qkv(grad=True)
-    a = regard.attend(q, k, v)
-    loss = a.output.sum() + a.entropy().sum()
-    held = [weakref.ref(t) for t in (q, k, v)]
-    loss.backward()
-    del a, q, k, v, loss
-    assert all(reference() is None for reference in held)
-
-
 class Ramp(Bias):
     """A class without a tag, around a function."""
 

@@ -15,9 +15,8 @@ from parallel.sequences import attention, refusal
 from parallel.world import WORLDS, run
 from regard.engine.observers import editing
 from regard.errors import UnavailableError
-from regard.mask import Verdict
-from regard.parallel import Peers, Piece, Shards
-from regard.parallel.problem import ShardedProblem, agree, contents
+from regard.parallel import Peers, Shards
+from regard.parallel.problem import agree
 from regard.summary import Entropy, Pooled
 
 WAYS = ("ring", "ulysses", "tree")
@@ -205,40 +204,7 @@ def test_the_majority_is_right_and_ties_go_to_the_first(world: int) -> None:
     assert run(world, _majority) == [right] * world
 
 
-def test_contents_tell_values_apart() -> None:
-    a, b = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])
-    assert contents([a]) == contents([a.clone()])
-    assert contents([torch.zeros(0)]) == contents([torch.zeros(0)])
-    flags = torch.tensor([True, False]), torch.tensor([True, True])
-    for one, other in ((a, b), (a, a.float()), (a[2], b[2]), flags):
-        assert contents([one]) != contents([other])
-
-
 # ── the whole problem seen from blocks ───────────────────────────────────────────────────────
-
-
-def _problem(mask: Any = None, bias: Any = None, implementation: str | None = None) -> Any:
-    q, k = torch.zeros(2, 4, 8, 16), torch.zeros(2, 2, 8, 16)
-    peers, shards = Peers(None, 0, 4), Shards.even(32, 4)
-    score = (None, None, bias, None)
-    return ShardedProblem.of(peers, shards, (q, k, k), mask, score, (), implementation)
-
-
-def test_verdicts_are_about_places_in_the_whole_sequence() -> None:
-    causal, early, late = _problem(regard.Causal()), Piece(0, 8), Piece(24, 32)
-    assert causal.verdict(early, late) is Verdict.NONE
-    assert causal.verdict(late, early) is Verdict.ALL
-    assert causal.verdict(late, late) is Verdict.SOME
-    assert _problem().verdict(early, late) is Verdict.ALL
-    assert _problem(regard.Padding([8, 8])).verdict(early, late) is Verdict.NONE
-
-
-def test_who_sweeps_is_settled_with_the_gradients_in_mind() -> None:
-    fixed, learning = torch.rand(4), torch.rand(4, requires_grad=True)
-    assert _problem(bias=regard.ALiBi(fixed)).sweeps == "cpu"
-    assert _problem(bias=regard.ALiBi(learning)).sweeps == "tiled"
-    assert _problem(implementation="tiled").sweeps == "tiled"
-    assert _problem(implementation="dense").sweeps == "cpu"
 
 
 # ── later questions ──────────────────────────────────────────────────────────────────────────

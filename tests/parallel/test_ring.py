@@ -16,7 +16,7 @@ import regard
 from parallel.sequences import TOKENS, attention, case_named, my_part, shards_of
 from parallel.world import run
 from regard.engine.observers import Request, listening
-from regard.parallel import Shards, problem, transport, ulysses
+from regard.parallel import Shards, problem, ulysses
 from regard.parallel.ulysses import split_heads
 
 each_way = pytest.mark.parametrize("way", ["ring", "ulysses"])
@@ -55,33 +55,6 @@ def _sent() -> list[tuple[int, ...]]:
 
 def test_only_key_heads_travel() -> None:
     assert run(2, _sent) == [[(2, 1, 31, 16)] * 2, [(2, 1, 30, 16)] * 2]
-
-
-def _order() -> list[str]:
-    """What happens when: posts, blocks and waits of one ring."""
-    q, seen = torch.randn(1, 3, 8), list[str]()
-
-    def spied(name: str, real: Any) -> Any:
-        def spy(*given: Any, **options: Any) -> Any:
-            seen.append(name)
-            return real(*given, **options)
-
-        return spy
-
-    places = (
-        (transport, "shift", "post"), (transport.Transfer, "wait", "wait"),
-        (problem.ShardedProblem, "partial", "block"),
-    )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patched:
-        for owner, name, word in places:
-            patched.setattr(owner, name, spied(word, getattr(owner, name)))
-        regard.parallel.ring(q, q, q, shards=Shards.even(9, 3), check=False)
-    return seen
-
-
-def test_keys_are_under_way_before_a_block_is_computed() -> None:
-    checked, *order = ["block", "post", "block", "wait", "post", "block", "wait", "block"]
-    assert run(3, _order) == [[checked, *order]] * 3  # the first block is the empty one that checks
 
 
 def _trips() -> list[int]:
@@ -238,22 +211,6 @@ def _observed() -> int:
 
 def test_heads_of_one_rank_are_not_observed() -> None:
     assert run(2, _observed) == [0, 0]
-
-
-@pytest.mark.parametrize("world", range(1, 9))
-@pytest.mark.parametrize("heads", [(8, 8), (8, 2), (8, 1), (6, 3), (7, 7), (1, 1), (0, 0)])
-def test_every_query_head_has_one_rank_and_finds_its_key_head(
-    heads: tuple[int, int], world: int
-) -> None:
-    query_heads, key_heads = heads
-    group = query_heads // max(key_heads, 1)
-    ranks = split_heads(query_heads, key_heads, world)
-    assert len(ranks) == world
-    assert [head for rank in ranks for head in rank.query] == list(range(query_heads))
-    for query, key in ranks:
-        assert sorted({head // group for head in query}) == list(key)
-        # whole groups, so that grouped heads stay grouped
-        assert not key or len(query) % len(key) == 0
 
 
 def test_heads_are_split_as_evenly_as_it_goes() -> None:

@@ -26,7 +26,7 @@ from regard.statistics import (
     Top,
     Weighted,
 )
-from regard.summary import Asking, Summary, Visible
+from regard.summary import Summary, Visible
 
 INF = torch.inf
 NAN = float("nan")
@@ -240,19 +240,6 @@ def test_each_diagonal(sizes):
         np.testing.assert_allclose(both[Offsets()][:, e], trace, atol=1e-5)
 
 
-def test_diagonals_have_the_same_bits_alone_and_by_any_number_of_threads():
-    q, k = torch.randn(4, 2, 90, 8), torch.randn(4, 2, 90, 8)
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            found.append(regard.replay(q, k).summarize(Offsets())[Offsets()][2])
-    finally:
-        torch.set_num_threads(before)
-    found.append(regard.replay(q[2], k[2]).summarize(Offsets())[Offsets()])
-    assert all(torch.equal(other, found[0]) for other in found)
-
-
 # ── as values ────────────────────────────────────────────────────────────────────────────────
 
 MERGE = (Entropy(), Visible(), MaxScore(), MaxLogit(), Concentration(), Distance(), Top(3))
@@ -290,33 +277,6 @@ def test_those_without_a_gradient_say_so(summary):
     q = torch.randn(2, 6, 4, requires_grad=True)
     with pytest.raises(GradientError, match=type(summary).__name__):
         regard.attend(q, q, q).summarize(summary)[summary].sum().backward()
-
-
-class Answers(Asking):
-    """Ones, with the summaries that were requested."""
-
-    def __init__(self) -> None:
-        self.requested: list[tuple[Summary, ...]] = []
-
-    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
-        self.requested.append(summaries)
-        return {summary: torch.ones(2) for summary in summaries}
-
-    def _sink(self) -> None:
-        return None
-
-
-def test_every_question_is_its_summary_in_one_request():
-    a = Answers()
-    a.entropy(), a.entropy(normalized=True), a.max_score(), a.max_logit(), a.top(3), a.peak()
-    a.distance(), a.concentration(), a.received(5, "visible", "mean"), a.pooled(16, "max")
-    assert a.requested == [
-        (Entropy(),), (Entropy(), Visible()), (MaxScore(),), (MaxLogit(),), (Top(3),), (Peak(),),
-        (Distance(),), (Concentration(),), (Received(5, "visible", "mean"),), (Pooled(16, "max"),),
-    ]  # fmt: skip
-    assert issubclass(regard.Attention, Asking)
-    assert issubclass(regard.parallel.RingAttention, Asking)
-    assert issubclass(regard.parallel.HeadwiseAttention, Asking)
 
 
 SEVEN = AttentionShape.of((1, 7, 1), (1, 3, 1))
