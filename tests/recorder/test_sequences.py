@@ -85,25 +85,6 @@ def test_several_texts_in_one_call_are_prompts_of_their_own() -> None:
 
 
 @torch.no_grad()
-def test_the_same_text_read_twice_is_two_prompts() -> None:
-    """As contrastive training does it, with other dropout."""
-
-    class Again(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.tower = Named()
-
-        def forward(self, texts: list[str]) -> Tensor:
-            ids, mask = batch_of(len(texts), "right")
-            return self.tower(ids, mask) - self.tower(ids, mask)
-
-    model = Again()
-    with regard.record(model) as rec:
-        model(["one", "two"])
-    assert rec.stacks == {"": (LAYERS, HEADS)} and len(rec.recording.prompts) == 4
-
-
-@torch.no_grad()
 def test_a_cache_that_only_the_inner_model_knows() -> None:
     from transformers import DynamicCache
 
@@ -166,7 +147,6 @@ def truth_of(q: Tensor) -> np.ndarray[Any, Any]:
 
 
 X = torch.randn(3, 6, 32, generator=torch.Generator().manual_seed(0))
-PICTURES = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 KNOWN: dict[str, tuple[Callable[..., Any], Any, Tensor]] = {
     # how it attends, what it is given, queries of each prompt (B, heads, L, D)
     "a dict": (lambda b: attends(heads_of(b["x"])), {"x": X}, heads_of(X)),
@@ -193,25 +173,6 @@ def test_what_the_shapes_say_beyond_doubt(name: str) -> None:
         for head in prompt:
             wanted = truth_of(queries[number, head.head])
             np.testing.assert_allclose(head[:, :], wanted, atol=1e-5)
-
-
-def windows_of(pictures: Tensor) -> Tensor:
-    """(B, 3, 8, 8) → (B · 4, 2, 16, 24): 2 heads in each of 4 windows."""
-    wide = torch.cat([pictures] * 16, 1).unflatten(2, (2, 4)).unflatten(4, (2, 4))  # B 48 2 4 2 4
-    return wide.permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, 2, 24).transpose(1, 2)
-
-
-@torch.no_grad()
-def test_windows_of_pictures_are_heads_of_their_picture() -> None:
-    queries = windows_of(PICTURES)
-    model = Calls(lambda batch: attends(windows_of(batch["pixels"])))
-    with regard.record(model) as rec:
-        model({"pixels": PICTURES})
-    assert len(rec.recording.prompts) == 2 and rec.stacks == {"": (1, 8)}
-    for window in range(4):
-        wanted = truth_of(queries[4 + window, 1])
-        found = rec.recording.prompts[1][0, 2 * window + 1]
-        np.testing.assert_allclose(found[:, :], wanted, atol=1e-5)
 
 
 DOUBTFUL: dict[str, tuple[Callable[..., Any], Any, str]] = {

@@ -431,16 +431,6 @@ def looped(y: Tensor) -> Tensor:
     return y
 
 
-def test_several_calls_of_one_module_are_several_layers() -> None:
-    rec, x = recorded(Calls(looped), X), X
-    assert rec.stacks == {"": (3, 4)}
-    for layer in range(3):
-        q = heads_of(x)
-        truth = weights_of(q, q, seen=TRIL)
-        agrees(rec.prompts[1][layer, 2], truth[1, 2])
-        x = (truth @ q).transpose(1, 2).flatten(-2)
-
-
 def test_blocks_that_attend_twice_are_twice_as_many_layers() -> None:
     """The second call of the first block is not mistaken for the first call of the second; and a
     call may be of regard's function."""
@@ -489,40 +479,6 @@ def test_a_call_outside_the_model_is_not_recorded() -> None:
 
 
 # ── modules of torch ─────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("grad", [torch.no_grad, torch.enable_grad])
-@pytest.mark.parametrize("need_weights", [True, False])
-def test_multi_head_attention(need_weights: bool, grad: Any) -> None:
-    torch.manual_seed(0)
-    model, x = nn.MultiheadAttention(32, 4, batch_first=True).eval(), torch.randn(2, 20, 32)
-    absent = torch.arange(20).expand(2, 20) >= torch.tensor([[20], [13]])
-    _, truth = model(x, x, x, absent, average_attn_weights=False)
-    with grad(), regard.record(model) as rec:
-        _, weights = model(x, x, x, absent, need_weights=need_weights)
-    assert (weights is not None) == need_weights
-    for number, count in enumerate((20, 13)):  # padding is no row
-        right = truth[number, 1, :count, :count].detach()
-        agrees(rec.recording.prompts[number]["L0H1"], right)
-
-
-@pytest.mark.parametrize("nested", [True, False])
-def test_encoders_and_decoders_of_torch(nested: bool) -> None:
-    torch.manual_seed(0)
-    layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True)
-    model, x = (
-        nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval(),
-        torch.randn(2, 9, 32),
-    )
-    with torch.no_grad():
-        plain = model(x)
-        with regard.record(model) as rec:
-            torch.testing.assert_close(model(x), plain)  # the fast path rounds in another order
-    assert rec.stacks == {"": (2, 4)}
-    assert rec["L1H0"].place.name == "layers.1.self_attn"
-    across = nn.TransformerDecoder(nn.TransformerDecoderLayer(32, 4, 48, batch_first=True), 2)
-    two = recorded(across.eval(), torch.randn(2, 7, 32), torch.randn(2, 20, 32))
-    assert (two["L1H0"].shape, two["cross.L1H0"].shape) == ((7, 7), (7, 20))
 
 
 def test_training_is_left_alone() -> None:

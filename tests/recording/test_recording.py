@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import regard
-from recording.conftest import put, record
+from recording.conftest import record
 from regard.axes import Axis, Grid, Tokens
 from regard.errors import FileError, InputError
 from regard.mask import Causal
@@ -267,33 +266,3 @@ def test_bins_may_be_ragged_at_the_end_of_any_piece():
     assert stored.edges.tolist() == edges
     means = [rows[1, a:b].mean() for a, b in itertools.pairwise(edges)]
     np.testing.assert_allclose(stored.values, means)
-
-
-def test_a_torn_file_opens_with_what_is_there(tmp_path):
-    path = tmp_path / "a.regard"
-    write_recording(path, chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
-    whole = [head.dense() for head in regard.open(path)]
-    for cut in range(0, path.stat().st_size, 1997):
-        os.truncate(path, path.stat().st_size - min(cut, 1997))
-        try:
-            rec = regard.open(path)
-        except FileError:
-            continue
-        for head in rec:
-            if head.exact:
-                rows = len(head.recorded)
-                np.testing.assert_array_equal(head.dense(), whole[head.head][:rows])
-
-
-def test_a_damaged_tensor_costs_what_needs_it(tmp_path):
-    path = tmp_path / "a.regard"
-    write_recording(path, chunks=SMALL)
-    with Reader(path) as reader:
-        frame = reader.entries["P0/L0/q/0"].frame
-    raw = bytearray(path.read_bytes())
-    raw[frame.data + 5] ^= 1
-    put(path, bytes(raw))
-    head = regard.open(path)["L0H0"]
-    assert head.entropy().shape == (40,)
-    with pytest.raises(FileError, match=r"'P0/L0/q/0' at byte .* is damaged"):
-        head[3]

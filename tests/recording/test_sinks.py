@@ -17,7 +17,6 @@ from regard.recording import Memory, Recording
 from regard.recording.sinks import (
     MOST_HEAVY,
     SINK,
-    UNKNOWN_SINKS,
     Heavy,
     Sinks,
     Tops,
@@ -100,12 +99,6 @@ def test_what_is_exactly_enough_is_no_sink_and_little_is_not_lost():
     received = np.array([SINK * 70, np.nextafter(SINK * 70, np.inf), 0.0, 1.0])
     assert find_sinks(received, np.full(4, 70), 70).keys.tolist() == [1]
     assert columns(parked((0, 1 - 1e-6))).rest == pytest.approx(1e-6, rel=0.05)
-
-
-def test_which_of_some_keys_are_sinks():
-    sinks = columns(parked((7, 0.6)))
-    assert sinks.among(np.array([[7, 3], [-1, 7]])).tolist() == [[True, False], [False, True]]
-    assert not UNKNOWN_SINKS.among(np.array([0, 5])).any()
 
 
 # ── in bins ──────────────────────────────────────────────────────────────────────────────────
