@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from recorder.truth import agrees, eager, recorded, same_numbers
 from regard.errors import InputError
 from regard.mask import Extent
 from regard.recorder.layer_writer import rules_for
+from regard.recorder.plan import Size, make_plan
+from regard.recording import check
 from regard.score import BiasTable, ScoreRule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -379,14 +382,9 @@ def test_arguments_of_torchs_function(name: str) -> None:
     np.testing.assert_allclose(rec["L0H0"].stored["value_norm"].values, norms, rtol=1e-5)
 
 
+# other masks are drawn in tests/fuzz/recordings.py
 RULES: dict[str, dict[str, Any]] = {
-    "documents": {
-        "mask": regard.Causal() & regard.Documents(torch.tensor([[0] * 5 + [1] * 7] * 2))
-    },
-    "a prefix": {"mask": regard.mask.Prefix(torch.tensor([4, 0]))},
-    "a window": {"mask": regard.Window(3, 1)},
     "runs of a function": {"mask": regard.Rule(lambda i, j: i >= j)},
-    "a function": {"mask": regard.Causal() & regard.Rule(lambda i, j: (i + j) % 2 == 0)},
     "softcap, sink": {"softcap": 0.7, "sink": torch.tensor([0.5, -1.0, 0.0, 2.0])},
     "a bias": {"bias": random(1, 4, 12, 12), "scale": 0.3},
     "slopes": {
@@ -490,3 +488,71 @@ def test_training_is_left_alone() -> None:
         answer, _ = model(x, x, x)
     assert torch.equal(answer, plain)
     answer.sum().backward()
+
+
+# ── short documents of a padded batch: recorded together, each as if it had been alone ────────
+
+BATCH = (40, 12, 1, 7, 40)
+SOME = replace(make_plan(10**9, [Size(4, 4, 8, 40, 40)] * 2), exact=frozenset([1]))
+TOGETHER: dict[str, tuple[str, dict[str, Any]]] = {
+    "all": ("llama", {}), "heads": ("bert", {"heads": [0, 3]}),
+    "statistics": ("llama", {"statistics": [regard.statistics.Distance()]}),
+    "some q and k": ("bert", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_every_document_is_recorded_as_it_is_alone(tmp_path, name):
+    family, options = TOGETHER[name]
+    model, (ids, mask) = tiny(family), padded(BATCH, "right")
+    with torch.no_grad(), regard.record(model, tmp_path / "run.regard", **options) as rec:
+        rec.expect(max(BATCH), SOME if name == "some q and k" else None)
+        model(input_ids=ids, attention_mask=mask)
+    report = check(tmp_path / "run.regard")  # a layer of all of them is one frame
+    assert report.is_whole and report.finished == len(BATCH)
+    assert report.tensors > 100 and report.frames < 10 + 3 * model.config.num_hidden_layers
+    for mine, text, real in zip(rec.prompts, ids, mask.bool(), strict=True):
+        alone = text[real][None]
+        with torch.no_grad(), regard.record(model, **options) as single:
+            model(input_ids=alone, attention_mask=torch.ones_like(alone))
+        other = single.recording.prompts[0]
+        assert mine.ids.tolist() == other.ids.tolist() and mine.note == other.note
+        assert list(mine.places) == list(other.places)
+        for a, b in zip(mine, other, strict=True):
+            assert a.place.segments == b.place.segments
+            if name == "some q and k" and a.layer == 0:
+                assert not a.exact and a.why_not
+            else:
+                same_numbers(a, b)
+        for statistic in mine.statistic_kinds:
+            np.testing.assert_allclose(mine.grid(statistic), other.grid(statistic), atol=2e-5)
+
+
+def test_batches_before_an_error_are_whole(tmp_path):
+    model, path = tiny("bert"), tmp_path / "run.regard"
+    ids, mask = padded(BATCH, "right")
+    with pytest.raises(RuntimeError), torch.no_grad(), regard.record(model, path):
+        model(input_ids=ids, attention_mask=mask)
+        model(input_ids=ids.flip(0), attention_mask=mask.flip(0))
+        raise RuntimeError
+    with regard.open(path) as rec:
+        done = [prompt.note.finished for prompt in rec.prompts]
+        assert done == [True] * len(BATCH) + [False] * len(BATCH)
+        assert rec.prompts[0]["L1H0"].exact and check(path).is_whole
+
+
+def test_documents_that_go_on_are_followed_one_by_one():
+    """As decoding does, behind a cache that a batch without padding has filled."""
+    from transformers import DynamicCache
+
+    model, ids = tiny("llama"), tokens(12, 3)
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad(), regard.record(model) as rec:
+        for part in ids.split([9, 1, 1, 1], 1):
+            model(part, past_key_values=cache, use_cache=True)
+    for number, prompt in enumerate(rec.recording.prompts):
+        with torch.no_grad(), regard.record(model) as single:
+            model(ids[number : number + 1])
+        for mine, other in zip(prompt, single.recording.prompts[0], strict=True):
+            assert mine.place.segments == other.place.segments
+            same_numbers(mine, other)
