@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 import regard
-from recorder.models import tiny
+from recorder.models import SDPA, Calls, heads_of, tiny
 from recorder.readers import CALLS, HEADS, LAYERS, Named, Reader, attention_of, batch_of
 from recorder.truth import eager
 from regard.errors import InputError
-
-SDPA = F.scaled_dot_product_attention
 
 
 def holds_each_sequence(rec: Any, model: Named, ids: Tensor, mask: Tensor) -> None:
@@ -121,25 +118,8 @@ def test_every_choice_is_a_sequence() -> None:
 # ── without tokens: q and what was given have to agree ───────────────────────────────────────
 
 
-class Calls(nn.Module):
-    """Hands what it is given to a function that attends."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Whatever the function gives."""
-        return self.call(*args, **kwargs)
-
-
 def attends(q: Tensor) -> Tensor:
     return SDPA(q, q, q)
-
-
-def heads_of(x: Tensor) -> Tensor:
-    """(…, L, 32) → (…, 4, L, 8)."""
-    return x.unflatten(-1, (4, -1)).transpose(-2, -3)
 
 
 def truth_of(q: Tensor) -> np.ndarray[Any, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
 
@@ -17,7 +15,7 @@ import regard
 from installed import needs
 from nn.small import encoder, language_model, seq2seq
 from nn.small import ids as small_ids
-from recorder.models import Plain, Stack, tiny, tokens
+from recorder.models import SDPA, Calls, Plain, Stack, heads_of, tiny, tokens
 from recorder.truth import agrees, eager, recorded, same_numbers
 from regard.errors import InputError
 from regard.mask import Extent
@@ -307,25 +305,6 @@ def test_rows_far_apart_of_a_long_prompt() -> None:
 
 
 # ── torch's own function ─────────────────────────────────────────────────────────────────────
-
-SDPA = F.scaled_dot_product_attention
-
-
-class Calls(nn.Module):
-    """Hands its input to a function that attends."""
-
-    def __init__(self, call: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, x: Tensor) -> Any:
-        """Whatever the function gives."""
-        return self.call(x)
-
-
-def heads_of(x: Tensor, count: int = 4) -> Tensor:
-    """(B, L, D) → (B, count, L, D ÷ count)."""
-    return x.unflatten(-1, (count, -1)).transpose(-2, -3)
 
 
 def weights_of(
