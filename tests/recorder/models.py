@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +12,9 @@ from torch import Tensor, nn
 import regard
 from installed import needs
 
-__all__ = ["Plain", "Stack", "tiny", "tokens"]
+__all__ = ["SDPA", "Calls", "Plain", "Stack", "heads_of", "tiny", "tokens"]
+
+SDPA = F.scaled_dot_product_attention
 
 
 class Stack(nn.Module):
@@ -40,7 +43,7 @@ class Torch(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, L, 32)."""
         q, k, v = self.qkv(x).unflatten(-1, (3, 4, 8)).permute(2, 0, 3, 1, 4)
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        return SDPA(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
 
 
 class Plain(nn.Module):
@@ -55,6 +58,23 @@ class Plain(nn.Module):
         for block in self.blocks:
             x = x + block(x)
         return x
+
+
+class Calls(nn.Module):
+    """Hands what it is given to a function that attends."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Whatever the function gives."""
+        return self.call(*args, **kwargs)
+
+
+def heads_of(x: Tensor, count: int = 4) -> Tensor:
+    """(…, L, D) → (…, count, L, D ÷ count)."""
+    return x.unflatten(-1, (count, -1)).transpose(-2, -3)
 
 
 _SIZES = {

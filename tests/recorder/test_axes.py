@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from transformers import DINOv3ViTConfig, DINOv3ViTModel
 
 import regard
 from installed import needs
 from regard.axes import Axis, Frames, Grid, Other, Tokens
 from regard.errors import InputError, RegardWarning
-from regard.recorder.axes import AxesReader, Sighted, laid_out, nearest
+from regard.recorder.axes import AxesReader, Sighted
 from regard.recorder.pictures import Grids
 from support.families.build import _enliven, build
 from support.families.inputs import accepted
@@ -125,16 +123,6 @@ def test_pictures_are_read_with_their_words_where_a_model_writes(family):
         assert len(axis) in (len(short.axes(label)[1]), len(short.axes(label)[1]) + 2)
 
 
-def test_registers_are_told_and_grids_need_not_be_square():
-    config = DINOv3ViTConfig(
-        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        num_register_tokens=4, image_size=64,
-    )  # fmt: skip
-    model = DINOv3ViTModel(config)
-    rec = read(model, pixel_values=torch.randn(1, 3, 64, 96))
-    assert rec["L0H0"].key_axis == Axis((Grid(4, 6, prefix=5, names=REGISTERS),))
-
-
 def test_a_detector_looks_from_its_queries_at_the_backbones_grid():
     model = build("detr")
     rec = read(model, pixel_values=torch.randn(1, 3, 192, 256))
@@ -181,22 +169,6 @@ def test_a_declared_axis_that_fits_nowhere_is_told_and_nothing_is_lost(axes, sai
     with pytest.warns(RegardWarning, match=said), regard.record(layer, axes=axes) as rec:
         layer(torch.randn(1, 11, 16))
     assert rec["L0H0"].key_axis == Axis((Tokens(11),))
-
-
-def test_what_does_not_add_up_is_not_guessed():
-    sight = Sighted("tower.conv", 1, 1, 14, 14)
-    coarser = replace(sight, coarser=frozenset({(7, 7)}))
-    for count, of, prefix, wanted in (
-        (196, sight, ("class",), Grid(14, 14)), (197, sight, ("class",), Grid(14, 14, **CLASS)),
-        (199, sight, ("class",), None), (49, sight, (), None),  # some of the patches
-        (49, coarser, (), Grid(7, 7)), (100, coarser, (), None),  # a backbone's coarser layers
-        (196, replace(sight, pictures=2), (), None),  # parts of both (Pixtral)
-    ):  # fmt: skip
-        assert laid_out(count, of, prefix) == (wanted and Axis((wanted,)))
-    a, b = Sighted("image.conv", 1, 1, 4, 4), Sighted("video.embed.conv", 1, 2, 3, 3)
-    assert nearest("video.layers.0.attn", [a, b]) == b
-    assert nearest("image.layers.0.attn", [a, b]) == a
-    assert nearest("anything", []) is None
 
 
 def told(count):

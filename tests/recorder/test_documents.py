@@ -17,12 +17,12 @@ import pytest
 import regard
 from recorder.actors import map_batches
 from recorder.models import tiny
-from recorder.texts import arrays_of, documents, inline, recorded, save_model, write_jsonl
+from recorder.texts import arrays_of, documents, recorded, save_model, write_jsonl
 from regard.errors import FileError, InputError
-from regard.recorder import BatchRecorder, shards
+from regard.recorder import BatchRecorder
 from regard.recorder import documents as running
-from regard.recorder.documents import CorpusRequest, carry_out, claimed, gather, prepare
-from regard.recorder.shards import RecordOptions, fingerprint, read_corpus, shards_of
+from regard.recorder.documents import CorpusRequest, claimed
+from regard.recorder.shards import RecordOptions, fingerprint, read_corpus
 from regard.recording import STATISTICS
 from regard.recording.format.frames import lock
 from regard.recording.merged import merge_prompts
@@ -221,20 +221,6 @@ def test_a_disk_that_is_too_small_is_refused_before_any_work(words_model, asked,
     assert not asked.folder.exists()
 
 
-def test_what_is_to_do_is_known_before(words_model, asked):
-    workers = inline(words_model, asked.options)
-    run = prepare(asked, *gather(asked), workers)
-    assert not asked.folder.exists()
-    assert (run.documents, run.files, run.done, len(run.todo)) == (7, 3, 0, 3)
-    assert run.tokens == sum(len(text.split()) for text in documents(7))
-    steps: list[float] = []
-    with claimed(asked.folder):
-        list(carry_out(run, asked, workers, steps.append))
-    assert sum(steps) == pytest.approx(run.tokens)
-    written = sum(one.stat().st_size for one in asked.folder.glob("*.regard"))
-    assert written / 3 < run.size < written * 3
-
-
 def test_folders_that_cannot_be_written(asked, tmp_path):
     with (
         claimed(asked.folder),
@@ -246,27 +232,6 @@ def test_folders_that_cannot_be_written(asked, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(FileError, match="cannot be made"), claimed(tmp_path / "file" / "out"):
         pass
-
-
-def test_a_file_is_whole_or_not_there(words_model, asked, monkeypatch):
-    """Whatever fails in it, and whatever was there before."""
-    asked.folder.mkdir()
-    path = asked.folder / "old.regard"
-    path.write_text("before")
-    recorder = inline(words_model, asked.options)._tool
-    texts = [shards.Text(f"d{n}", text) for n, text in enumerate(documents(3))]
-    for name in ("drive", "extend"):
-        with monkeypatch.context() as patch:
-            patch.setattr(shards, name, lambda *_, **__: (_ for _ in ()).throw(OSError("on fire")))
-            with pytest.raises(OSError, match="on fire"):
-                recorder.write(path, texts, {})
-        assert contents(asked.folder) == {path.name: b"before"}
-    recorder.write(path, texts[2:], {})
-    recorder.write(asked.folder / "many.regard", texts, {})
-    with regard.open(path) as one, regard.open(asked.folder / "many.regard") as many:
-        for label in one.labels():  # alone as in company
-            a, b = many.prompt(2)[label], one.prompt(0)[label]
-            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
 def test_some_of_it_and_what_is_generated(words_model, asked):
@@ -364,16 +329,6 @@ def test_a_document_that_changed_is_noticed(tmp_path):
     file.unlink()
     with pytest.raises(FileError, match=r"a\.txt: cannot be read any more"):
         found[0].text()
-
-
-def test_files_are_by_order_and_their_digest_is_of_what_is_in_them(asked):
-    texts, _ = read_corpus(asked.documents, "text")
-    parts = shards_of(texts, 3)
-    assert [d.text() for one in parts for d in one.documents] == documents(7)
-    write_jsonl(asked.documents, documents(8))
-    # more documents at the end leave the full ones as they were
-    longer = shards_of(read_corpus(asked.documents, "text")[0], 3)
-    assert [a.digest == b.digest for a, b in zip(parts, longer, strict=True)] == [1, 1, 0]
 
 
 # ── the same files by an actor that is handed batches ──────────────────────────────────────────

@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 import regard
-from recorder.models import tiny
+from recorder.models import SDPA, Calls, heads_of, tiny
 from recorder.readers import CALLS, HEADS, LAYERS, Named, Reader, attention_of, batch_of
 from recorder.truth import eager
 from regard.errors import InputError
-
-SDPA = F.scaled_dot_product_attention
 
 
 def holds_each_sequence(rec: Any, model: Named, ids: Tensor, mask: Tensor) -> None:
@@ -85,25 +82,6 @@ def test_several_texts_in_one_call_are_prompts_of_their_own() -> None:
 
 
 @torch.no_grad()
-def test_the_same_text_read_twice_is_two_prompts() -> None:
-    """As contrastive training does it, with other dropout."""
-
-    class Again(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.tower = Named()
-
-        def forward(self, texts: list[str]) -> Tensor:
-            ids, mask = batch_of(len(texts), "right")
-            return self.tower(ids, mask) - self.tower(ids, mask)
-
-    model = Again()
-    with regard.record(model) as rec:
-        model(["one", "two"])
-    assert rec.stacks == {"": (LAYERS, HEADS)} and len(rec.recording.prompts) == 4
-
-
-@torch.no_grad()
 def test_a_cache_that_only_the_inner_model_knows() -> None:
     from transformers import DynamicCache
 
@@ -140,25 +118,8 @@ def test_every_choice_is_a_sequence() -> None:
 # ── without tokens: q and what was given have to agree ───────────────────────────────────────
 
 
-class Calls(nn.Module):
-    """Hands what it is given to a function that attends."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Whatever the function gives."""
-        return self.call(*args, **kwargs)
-
-
 def attends(q: Tensor) -> Tensor:
     return SDPA(q, q, q)
-
-
-def heads_of(x: Tensor) -> Tensor:
-    """(…, L, 32) → (…, 4, L, 8)."""
-    return x.unflatten(-1, (4, -1)).transpose(-2, -3)
 
 
 def truth_of(q: Tensor) -> np.ndarray[Any, Any]:
@@ -166,7 +127,6 @@ def truth_of(q: Tensor) -> np.ndarray[Any, Any]:
 
 
 X = torch.randn(3, 6, 32, generator=torch.Generator().manual_seed(0))
-PICTURES = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 KNOWN: dict[str, tuple[Callable[..., Any], Any, Tensor]] = {
     # how it attends, what it is given, queries of each prompt (B, heads, L, D)
     "a dict": (lambda b: attends(heads_of(b["x"])), {"x": X}, heads_of(X)),
@@ -193,25 +153,6 @@ def test_what_the_shapes_say_beyond_doubt(name: str) -> None:
         for head in prompt:
             wanted = truth_of(queries[number, head.head])
             np.testing.assert_allclose(head[:, :], wanted, atol=1e-5)
-
-
-def windows_of(pictures: Tensor) -> Tensor:
-    """(B, 3, 8, 8) → (B · 4, 2, 16, 24): 2 heads in each of 4 windows."""
-    wide = torch.cat([pictures] * 16, 1).unflatten(2, (2, 4)).unflatten(4, (2, 4))  # B 48 2 4 2 4
-    return wide.permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, 2, 24).transpose(1, 2)
-
-
-@torch.no_grad()
-def test_windows_of_pictures_are_heads_of_their_picture() -> None:
-    queries = windows_of(PICTURES)
-    model = Calls(lambda batch: attends(windows_of(batch["pixels"])))
-    with regard.record(model) as rec:
-        model({"pixels": PICTURES})
-    assert len(rec.recording.prompts) == 2 and rec.stacks == {"": (1, 8)}
-    for window in range(4):
-        wanted = truth_of(queries[4 + window, 1])
-        found = rec.recording.prompts[1][0, 2 * window + 1]
-        np.testing.assert_allclose(found[:, :], wanted, atol=1e-5)
 
 
 DOUBTFUL: dict[str, tuple[Callable[..., Any], Any, str]] = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
 
@@ -16,11 +15,13 @@ import regard
 from installed import needs
 from nn.small import encoder, language_model, seq2seq
 from nn.small import ids as small_ids
-from recorder.models import Plain, Stack, tiny, tokens
+from recorder.models import SDPA, Calls, Plain, Stack, heads_of, tiny, tokens
 from recorder.truth import agrees, eager, recorded, same_numbers
 from regard.errors import InputError
 from regard.mask import Extent
 from regard.recorder.layer_writer import rules_for
+from regard.recorder.plan import Size, make_plan
+from regard.recording import check
 from regard.score import BiasTable, ScoreRule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -305,25 +306,6 @@ def test_rows_far_apart_of_a_long_prompt() -> None:
 
 # ── torch's own function ─────────────────────────────────────────────────────────────────────
 
-SDPA = F.scaled_dot_product_attention
-
-
-class Calls(nn.Module):
-    """Hands its input to a function that attends."""
-
-    def __init__(self, call: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, x: Tensor) -> Any:
-        """Whatever the function gives."""
-        return self.call(x)
-
-
-def heads_of(x: Tensor, count: int = 4) -> Tensor:
-    """(B, L, D) → (B, count, L, D ÷ count)."""
-    return x.unflatten(-1, (count, -1)).transpose(-2, -3)
-
 
 def weights_of(
     q: Tensor, k: Tensor, *, scale: float | None = None, bias: Any = 0, seen: Tensor | None = None
@@ -379,14 +361,9 @@ def test_arguments_of_torchs_function(name: str) -> None:
     np.testing.assert_allclose(rec["L0H0"].stored["value_norm"].values, norms, rtol=1e-5)
 
 
+# other masks are drawn in tests/fuzz/recordings.py
 RULES: dict[str, dict[str, Any]] = {
-    "documents": {
-        "mask": regard.Causal() & regard.Documents(torch.tensor([[0] * 5 + [1] * 7] * 2))
-    },
-    "a prefix": {"mask": regard.mask.Prefix(torch.tensor([4, 0]))},
-    "a window": {"mask": regard.Window(3, 1)},
     "runs of a function": {"mask": regard.Rule(lambda i, j: i >= j)},
-    "a function": {"mask": regard.Causal() & regard.Rule(lambda i, j: (i + j) % 2 == 0)},
     "softcap, sink": {"softcap": 0.7, "sink": torch.tensor([0.5, -1.0, 0.0, 2.0])},
     "a bias": {"bias": random(1, 4, 12, 12), "scale": 0.3},
     "slopes": {
@@ -429,16 +406,6 @@ def looped(y: Tensor) -> Tensor:
     for _ in range(3):
         y = SDPA(*[heads_of(y)] * 3, is_causal=True).transpose(1, 2).flatten(-2)
     return y
-
-
-def test_several_calls_of_one_module_are_several_layers() -> None:
-    rec, x = recorded(Calls(looped), X), X
-    assert rec.stacks == {"": (3, 4)}
-    for layer in range(3):
-        q = heads_of(x)
-        truth = weights_of(q, q, seen=TRIL)
-        agrees(rec.prompts[1][layer, 2], truth[1, 2])
-        x = (truth @ q).transpose(1, 2).flatten(-2)
 
 
 def test_blocks_that_attend_twice_are_twice_as_many_layers() -> None:
@@ -491,40 +458,6 @@ def test_a_call_outside_the_model_is_not_recorded() -> None:
 # ── modules of torch ─────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("grad", [torch.no_grad, torch.enable_grad])
-@pytest.mark.parametrize("need_weights", [True, False])
-def test_multi_head_attention(need_weights: bool, grad: Any) -> None:
-    torch.manual_seed(0)
-    model, x = nn.MultiheadAttention(32, 4, batch_first=True).eval(), torch.randn(2, 20, 32)
-    absent = torch.arange(20).expand(2, 20) >= torch.tensor([[20], [13]])
-    _, truth = model(x, x, x, absent, average_attn_weights=False)
-    with grad(), regard.record(model) as rec:
-        _, weights = model(x, x, x, absent, need_weights=need_weights)
-    assert (weights is not None) == need_weights
-    for number, count in enumerate((20, 13)):  # padding is no row
-        right = truth[number, 1, :count, :count].detach()
-        agrees(rec.recording.prompts[number]["L0H1"], right)
-
-
-@pytest.mark.parametrize("nested", [True, False])
-def test_encoders_and_decoders_of_torch(nested: bool) -> None:
-    torch.manual_seed(0)
-    layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True)
-    model, x = (
-        nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval(),
-        torch.randn(2, 9, 32),
-    )
-    with torch.no_grad():
-        plain = model(x)
-        with regard.record(model) as rec:
-            torch.testing.assert_close(model(x), plain)  # the fast path rounds in another order
-    assert rec.stacks == {"": (2, 4)}
-    assert rec["L1H0"].place.name == "layers.1.self_attn"
-    across = nn.TransformerDecoder(nn.TransformerDecoderLayer(32, 4, 48, batch_first=True), 2)
-    two = recorded(across.eval(), torch.randn(2, 7, 32), torch.randn(2, 20, 32))
-    assert (two["L1H0"].shape, two["cross.L1H0"].shape) == ((7, 7), (7, 20))
-
-
 def test_training_is_left_alone() -> None:
     model, x = nn.MultiheadAttention(32, 4, dropout=0.5, batch_first=True), torch.randn(1, 6, 32)
     torch.manual_seed(1)
@@ -534,3 +467,71 @@ def test_training_is_left_alone() -> None:
         answer, _ = model(x, x, x)
     assert torch.equal(answer, plain)
     answer.sum().backward()
+
+
+# ── short documents of a padded batch: recorded together, each as if it had been alone ────────
+
+BATCH = (40, 12, 1, 7, 40)
+SOME = replace(make_plan(10**9, [Size(4, 4, 8, 40, 40)] * 2), exact=frozenset([1]))
+TOGETHER: dict[str, tuple[str, dict[str, Any]]] = {
+    "all": ("llama", {}), "heads": ("bert", {"heads": [0, 3]}),
+    "statistics": ("llama", {"statistics": [regard.statistics.Distance()]}),
+    "some q and k": ("bert", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_every_document_is_recorded_as_it_is_alone(tmp_path, name):
+    family, options = TOGETHER[name]
+    model, (ids, mask) = tiny(family), padded(BATCH, "right")
+    with torch.no_grad(), regard.record(model, tmp_path / "run.regard", **options) as rec:
+        rec.expect(max(BATCH), SOME if name == "some q and k" else None)
+        model(input_ids=ids, attention_mask=mask)
+    report = check(tmp_path / "run.regard")  # a layer of all of them is one frame
+    assert report.is_whole and report.finished == len(BATCH)
+    assert report.tensors > 100 and report.frames < 10 + 3 * model.config.num_hidden_layers
+    for mine, text, real in zip(rec.prompts, ids, mask.bool(), strict=True):
+        alone = text[real][None]
+        with torch.no_grad(), regard.record(model, **options) as single:
+            model(input_ids=alone, attention_mask=torch.ones_like(alone))
+        other = single.recording.prompts[0]
+        assert mine.ids.tolist() == other.ids.tolist() and mine.note == other.note
+        assert list(mine.places) == list(other.places)
+        for a, b in zip(mine, other, strict=True):
+            assert a.place.segments == b.place.segments
+            if name == "some q and k" and a.layer == 0:
+                assert not a.exact and a.why_not
+            else:
+                same_numbers(a, b)
+        for statistic in mine.statistic_kinds:
+            np.testing.assert_allclose(mine.grid(statistic), other.grid(statistic), atol=2e-5)
+
+
+def test_batches_before_an_error_are_whole(tmp_path):
+    model, path = tiny("bert"), tmp_path / "run.regard"
+    ids, mask = padded(BATCH, "right")
+    with pytest.raises(RuntimeError), torch.no_grad(), regard.record(model, path):
+        model(input_ids=ids, attention_mask=mask)
+        model(input_ids=ids.flip(0), attention_mask=mask.flip(0))
+        raise RuntimeError
+    with regard.open(path) as rec:
+        done = [prompt.note.finished for prompt in rec.prompts]
+        assert done == [True] * len(BATCH) + [False] * len(BATCH)
+        assert rec.prompts[0]["L1H0"].exact and check(path).is_whole
+
+
+def test_documents_that_go_on_are_followed_one_by_one():
+    """As decoding does, behind a cache that a batch without padding has filled."""
+    from transformers import DynamicCache
+
+    model, ids = tiny("llama"), tokens(12, 3)
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad(), regard.record(model) as rec:
+        for part in ids.split([9, 1, 1, 1], 1):
+            model(part, past_key_values=cache, use_cache=True)
+    for number, prompt in enumerate(rec.recording.prompts):
+        with torch.no_grad(), regard.record(model) as single:
+            model(ids[number : number + 1])
+        for mine, other in zip(prompt, single.recording.prompts[0], strict=True):
+            assert mine.place.segments == other.place.segments
+            same_numbers(mine, other)

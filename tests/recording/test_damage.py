@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from recording.conftest import ARRAYS, contents, put
+from recording.conftest import contents, put
 from recording.spec import BLOCK, Frame, document, frame, index, read_frames
 from regard.errors import FileError
 from regard.recording import Reader, Writer, check, repair
@@ -169,13 +169,6 @@ def test_any_wounds_give_no_wrong_answer_and_can_be_repaired(whole, seed):
             assert repair(whole.path) == check(whole.path)  # once is enough
 
 
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 1000, 5000])
-def test_random_bytes_behind_a_good_header(whole, size):
-    put(whole.path, whole.raw[:BLOCK] + random.Random(size).randbytes(size))
-    with Reader(whole.path) as reader:
-        assert len(reader) == 0 and len(reader.damage) == 1
-
-
 def test_damage_says_what_and_where(whole):
     hit = whole.frame_of("L0/keys")
     cut = whole.frame_of("totals")
@@ -189,15 +182,6 @@ def test_damage_says_what_and_where(whole):
         )
     put(whole.path, whole.flipped(hit.end - 1)[: hit.end])
     assert [d.reason for d in check(whole.path).damage] == ["stray bytes behind a frame"]
-
-
-def test_a_length_without_its_data_is_cut(whole):
-    """What some file systems leave after a power cut."""
-    hit = whole.frame_of("q")
-    start = hit.offset + BLOCK + len(hit.head)
-    put(whole.path, whole.raw[:start] + bytes(hit.end - start))
-    with Reader(whole.path) as reader:
-        assert list(reader) == [*ARRAYS] and [d.offset for d in reader.damage] == [hit.offset]
 
 
 def test_a_recording_inside_a_recording_is_data(whole, tmp_path):

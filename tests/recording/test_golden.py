@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 import regard
-from recording.conftest import ARRAYS, WORDS, record
+from recording.conftest import ARRAYS, record
 from recording.golden.make import unpack
 from recording.spec import read_frames, tail
 from regard.errors import FileError
-from regard.recording import Head, PromptView, Reader, Recording, check
+from regard.recording import Head, PromptView, Recording, check
 from regard.recording.measures import COUNTS, KINDS, ROW_NUMBERS
 from regard.recording.merged import merge_prompts, read_merged
 from regard.recording.schema import CONTENTS, READS, TENSORS
@@ -51,18 +51,6 @@ def test_the_writer_still_writes_these_bytes_as_specified(tmp_path):
     assert {name: last.document[name]["shape"] for name in last.document} == {
         "frames": [8, 64], "heads": [sum(len(one.head) for one in before)], "tail": [64],
     }  # fmt: skip
-
-
-def test_they_read_as_they_were_written():
-    with Reader(BYTES) as reader:
-        assert list(reader) == [*ARRAYS, "q"] and reader.damage == ()
-        for name, array in ARRAYS.items():
-            read = reader.array(name)
-            assert (read.dtype, read.shape) == (array.dtype, array.shape)
-            assert read.tobytes() == array.tobytes() and reader.entries[name].frame.data % 64 == 0
-        assert reader.words("q").tolist() == WORDS.tolist()
-        assert reader.metadata == {"model": "tiny 2", "prompt": "the cat — sat"}
-        assert reader.entries["q"].metadata == {"layer": "0", "heads": "0:2"}
 
 
 def test_the_pages_ship_with_the_package_and_name_every_tensor_and_word():

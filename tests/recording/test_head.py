@@ -202,24 +202,6 @@ def test_stored_and_computed_answers_are_the_definitions(
         assert ((keys >= 0).sum(-1) == np.minimum(head.visible(), keys.shape[1])).all()
 
 
-@settings(max_examples=20, deadline=None)
-@given(problems(), st.data())
-def test_a_file_answers_as_memory_does(
-    tmp_path_factory: Any, given_: dict[str, Any], draws: st.DataObject
-) -> None:
-    """Bit for bit, whichever cells are asked for and in whatever pieces they were written."""
-    memory, made = write_recording(statistics=False, **given_)
-    path = tmp_path_factory.mktemp("file") / "a.regard"
-    write_recording(path, statistics=False, **given_ | {"pieces": 33})
-    head = Recording(memory)[0, 1]
-    with regard.open(path) as rec:
-        rows = draws.draw(st.lists(st.integers(0, made.place.queries - 1), max_size=4))
-        np.testing.assert_array_equal(head.rows(rows), rec[0, 1].rows(rows))
-        for row in rows:
-            key = draws.draw(st.integers(0, made.place.keys - 1))
-            assert head[row, key] == rec[0, 1][row, key]
-
-
 @pytest.mark.parametrize(("lse", "spread"), [(True, 60.0), (False, 1.0)])
 def test_bits_do_not_depend_on_company_nor_on_segments(lse, spread):
     case = Case(whole(600, Causal()), {"lse": lse, "spread": spread, "pieces": 100})
@@ -233,18 +215,6 @@ def test_bits_do_not_depend_on_company_nor_on_segments(lse, spread):
         rows, keys = (dice.choice(600, dice.integers(1, n), replace=False) for n in (300, 600))
         np.testing.assert_array_equal(alone[rows[:, None], keys], dense[np.ix_(rows, keys)])
         np.testing.assert_array_equal(alone.rows(rows), dense[rows])
-
-
-def test_it_is_what_attention_said():
-    q, k = torch.randn(4, 120, 16), torch.randn(2, 120, 16)
-    a = regard.attend(q, k, k, mask=regard.Causal(), scale=0.25)
-    for head in recorded(Case(whole(120, Causal())), query=q, key=k)[0]:
-        n = head.head
-        np.testing.assert_allclose(head.dense(), a.dense()[n], atol=1e-6)
-        np.testing.assert_array_equal(head.top(4).keys, a.top(4).keys[n])
-        np.testing.assert_allclose(
-            head.received(9, "visible"), a.received(9, "visible")[n], atol=1e-6
-        )
 
 
 def test_numbers_that_are_none_show_in_their_rows_alone():

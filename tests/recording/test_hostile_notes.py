@@ -403,14 +403,6 @@ def test_what_cannot_be_true_is_refused_in_one_sentence(key, where, monkeypatch)
         assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("missing", ["kind", "heads", "rows", "keys"])
-def test_a_place_without_a_field_is_refused(missing):
-    place = json.loads(WHOLE.metadata[PLACE])
-    del place[missing]
-    with pytest.raises(FileError, match=f"a place without {missing}"):
-        Recording(copied({PLACE: json.dumps(place)}))
-
-
 def heavy(keys: list[int], masses: list[float]) -> dict[str, Any]:
     return {"P0/L0/heavy_keys": np.tile(np.int32(keys), (2, 1)),
             "P0/L0/heavy_received": np.tile(np.float32(masses), (2, 1))}  # fmt: skip

@@ -18,7 +18,7 @@ from recording.conftest import put, record
 from regard.errors import FileError, InputError
 from regard.mask import Causal, Table
 from regard.recording import STATISTICS, Folder, Reader, Recording, Writer, open_recording
-from regard.recording.layer import Profile, add_profiles, mass_at
+from regard.recording.layer import add_profiles
 from support.recordings import Chunk, write_rank, write_recording
 
 TOKENS = 80
@@ -149,17 +149,6 @@ def test_rows_behind_a_rank_that_is_missing_are_waited_for(tmp_path):
         assert not rec.is_live
 
 
-def test_a_rank_alone_has_its_rows(tmp_path):
-    chunks = chunks_of([50])
-    for rank in range(2):
-        write_rank(tmp_path, rank, chunks)
-    weights = write_recording(chunks=chunks)[1].truth.weights()[2]
-    with regard.open(tmp_path / "rank-0001.regard") as rec:
-        head = rec["L0H2"]
-        assert head.recorded == range(50, 80) and not head.exact  # the first keys are rank 0's
-        np.testing.assert_allclose(head.received(), weights[50:].sum(0), atol=1e-6)
-
-
 def test_arrays_of_masks_are_those_of_their_rank(tmp_path):
     seen = torch.rand(40, 40, generator=torch.Generator().manual_seed(0)) > 0.4
     chunks = [Chunk((0, 40), (0, 40), Table(seen))]
@@ -204,10 +193,3 @@ def test_profiles_add_up_over_the_edges_that_they_share(first, second, edges, ma
     total = add_profiles("L0", [profile(*first), profile(*second)])
     assert total.edges.tolist() == edges
     assert total.masses.tolist() == [masses, [2 * mass for mass in masses]]
-
-
-def test_the_mass_at_one_distance():
-    some = Profile(*profile([-2, -1, 0, 1, 4], [1, 2, 3, 4]))
-    assert mass_at(some, 0).tolist() == [3, 6] and mass_at(some, -2).tolist() == [1, 2]
-    assert mass_at(some, 2) is None  # shares its bin
-    assert mass_at(some, 9).tolist() == mass_at(some, -9).tolist() == [0, 0]

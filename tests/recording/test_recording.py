@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,10 @@ import numpy as np
 import pytest
 
 import regard
-from recording.conftest import put, record
-from regard.axes import Axis, Grid, Tokens
+from recording.conftest import record
 from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import Memory, Reader, Recording, Writer
-from regard.recording.positions import Positions
 from regard.recording.schema import CONTENTS, Prompt
 from support.recordings import Chunk, write_prompt, write_recording
 
@@ -73,18 +70,6 @@ def test_a_prompt_has_its_tokens_and_what_knock_outs_changed():
     rec.store.note({"knocked/1": json.dumps(changes)})
     again = Recording(rec.store)
     assert [other.knocked for other in again.prompts] == [{}, changes]
-
-
-def test_positions_of_queries_and_keys_are_what_their_note_says():
-    grid = Grid(6, 4, 3, 2, 2, 1, (2, 2), 1, True, -1, ("class", "register"), (5, 4))
-    places = {"cross.L1": (None, Axis((grid, Tokens(3)))), "L0": (Axis((Tokens(5),)), None)}
-    assert Positions.from_json(Positions(places).to_json()) == Positions(places)
-    patches = Axis((Grid(4, 6, prefix=1, names=("class",)),))
-    store, _ = write_recording(chunks=[Chunk((0, 40), (0, 25))], kind="cross")
-    store.note({"axes/0": Positions({"L0": (None, patches)}).to_json()})
-    head = Recording(store)["L0H0"]
-    assert head.key_axis == patches and head.key_names[:2] == ["class", "(0, 0)"]
-    assert head.query_axis == Axis((Tokens(40),)) and head.query_names == head.query_tokens
 
 
 def test_the_models_note_says_how_many_layers_there_are():
@@ -204,29 +189,6 @@ def test_a_prompt_without_heads_names_those_that_have_some(stopped):
             ask(rec.prompt(1))
 
 
-def test_a_growing_recording_is_followed(tmp_path):
-    full, made = write_recording(chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
-    with Writer(tmp_path / "a.regard") as writer:
-        writer.note({"contents": CONTENTS})
-        rec = regard.open(tmp_path / "a.regard")
-        assert rec.is_live and not rec.refresh() and len(rec) == 0
-        writer.note({"place/0/L0": made.place.to_json(), "prompt/0": Prompt(90).to_json()})
-        assert rec.refresh() and rec["L0H0"].recorded == range(0)
-        for start in (0, 30, 60):
-            for name, entry in full.entries.items():
-                if name.endswith(f"/{start}"):
-                    writer.add(name, full.words(name), entry.metadata)
-            assert rec.refresh()
-            head = rec["L0H3"]
-            assert head.recorded == range(start + 30)
-            assert head.exact, head.why_not  # the keys that are missing are hidden from these rows
-            wanted = made.truth.weights()[3, : start + 30]
-            np.testing.assert_allclose(np.asarray(head), wanted, atol=1e-6)
-            assert head.entropy().shape == (start + 30,)
-        assert not rec.refresh()
-    assert not rec.is_live
-
-
 def without(full: Memory, *lost: str) -> Recording:
     """The same, some tensors of its place gone."""
     store = Memory()
@@ -267,33 +229,3 @@ def test_bins_may_be_ragged_at_the_end_of_any_piece():
     assert stored.edges.tolist() == edges
     means = [rows[1, a:b].mean() for a, b in itertools.pairwise(edges)]
     np.testing.assert_allclose(stored.values, means)
-
-
-def test_a_torn_file_opens_with_what_is_there(tmp_path):
-    path = tmp_path / "a.regard"
-    write_recording(path, chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
-    whole = [head.dense() for head in regard.open(path)]
-    for cut in range(0, path.stat().st_size, 1997):
-        os.truncate(path, path.stat().st_size - min(cut, 1997))
-        try:
-            rec = regard.open(path)
-        except FileError:
-            continue
-        for head in rec:
-            if head.exact:
-                rows = len(head.recorded)
-                np.testing.assert_array_equal(head.dense(), whole[head.head][:rows])
-
-
-def test_a_damaged_tensor_costs_what_needs_it(tmp_path):
-    path = tmp_path / "a.regard"
-    write_recording(path, chunks=SMALL)
-    with Reader(path) as reader:
-        frame = reader.entries["P0/L0/q/0"].frame
-    raw = bytearray(path.read_bytes())
-    raw[frame.data + 5] ^= 1
-    put(path, bytes(raw))
-    head = regard.open(path)["L0H0"]
-    assert head.entropy().shape == (40,)
-    with pytest.raises(FileError, match=r"'P0/L0/q/0' at byte .* is damaged"):
-        head[3]

@@ -17,16 +17,12 @@ from regard.recording import Memory, Recording
 from regard.recording.sinks import (
     MOST_HEAVY,
     SINK,
-    UNKNOWN_SINKS,
     Heavy,
     Sinks,
-    Tops,
     few_rows,
     find_sinks,
     heaviest,
-    sinks_from_lists,
 )
-from regard.recording.visibility import VisibleSpans
 from support.recordings import Chunk, write_recording
 from support.recordings.planted import causal, record_planted, text
 
@@ -62,33 +58,6 @@ def named(*received: np.ndarray) -> Heavy:
     return Heavy.of_ranks([(keys[0].astype(int), masses[0]) for keys, masses in lists])
 
 
-@pytest.mark.parametrize("shares", SHARES[:4])
-def test_columns_and_listed_rows_have_the_same_sinks(shares):
-    weights, reach = parked(*shares), VisibleSpans(np.arange(N), 0 * SEEN, np.arange(1, N + 1))
-
-    def listed(every: int) -> Tops:
-        rows = np.arange(0, N, every)
-        keys = np.argsort(-weights[rows], axis=1, kind="stable")[:, :8]
-        return Tops(rows, keys, np.take_along_axis(weights[rows], keys, 1))
-
-    for sinks in (columns(weights), sinks_from_lists(listed(1), reach, N, 0.0)):
-        assert sinks.keys.tolist() == sorted(key for key, _ in shares)
-        assert sinks.mass == pytest.approx(weights[:, sinks.keys].sum(-1).mean(), abs=0.01)
-        assert sinks.mass + sinks.rest == pytest.approx(1, abs=1e-9)
-        assert (sinks.highest > SINK) == bool(shares)
-    some = sinks_from_lists(listed(4), reach, N, 0.0)
-    assert some.keys.tolist() == sorted(key for key, _ in shares)
-
-
-@given(arrays(np.float64, 20, elements=st.floats(0, 1)), st.integers(1, 200))
-def test_mass_on_sinks_and_beside_them_is_all_of_it(shares: np.ndarray, rows: int) -> None:
-    seen = np.full(20, rows)
-    sinks = find_sinks(shares * rows, seen, rows, count=rows)
-    assert sinks is not None and sinks.mass + sinks.rest == pytest.approx(shares.sum())
-    assert sinks.keys.tolist() == np.flatnonzero(shares * rows > SINK * seen).tolist()
-    assert sinks.highest == pytest.approx(shares.max())
-
-
 def test_a_key_that_few_rows_see_is_no_sink():
     assert few_rows(1000) == 64 and few_rows(40) == 20 and few_rows(1) == 1
     assert columns(parked((N - 64, 0.9))).keys.tolist() == [N - 64]
@@ -100,12 +69,6 @@ def test_what_is_exactly_enough_is_no_sink_and_little_is_not_lost():
     received = np.array([SINK * 70, np.nextafter(SINK * 70, np.inf), 0.0, 1.0])
     assert find_sinks(received, np.full(4, 70), 70).keys.tolist() == [1]
     assert columns(parked((0, 1 - 1e-6))).rest == pytest.approx(1e-6, rel=0.05)
-
-
-def test_which_of_some_keys_are_sinks():
-    sinks = columns(parked((7, 0.6)))
-    assert sinks.among(np.array([[7, 3], [-1, 7]])).tolist() == [[True, False], [False, True]]
-    assert not UNKNOWN_SINKS.among(np.array([0, 5])).any()
 
 
 # ── in bins ──────────────────────────────────────────────────────────────────────────────────

@@ -98,32 +98,6 @@ def test_statistics_are_those_of_the_matrix(exact):
     np.testing.assert_allclose(rec.grid("output_norm")[0], norms / norms.mean(), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("sink", "n"), [(60, N), (N - 20, N), (0, 40)])
-def test_a_sink_is_any_key_that_many_rows_see(sink, n):
-    """Seen by 20 rows of 200 it is none, whatever they give it; in short texts fewer are enough."""
-    rec, place = made(n, sink)
-    p = place.truth.weights()[0]
-    assert p[sink:, sink].mean() > 0.5
-    wanted = rows_of(place, rec.prompts[0].ids, 0)["sink"].mean()
-    assert rec.grid("sink")[0, 0] == pytest.approx(wanted, rel=1e-5)
-
-
-@pytest.mark.parametrize("key_bin", [2, 3, 16, 64, N])
-def test_bins_of_keys_have_the_same_sink_or_none(key_bin):
-    """A bin is never taken for a key: the numbers are those of single keys, or not known."""
-    rec, fine = made(key_bin=key_bin)[0], made()[0]
-    for name in ("sink", "non_sink"):
-        coarse, right = rec.grid(name)[0], fine.grid(name)[0]
-        is_known = ~np.isnan(coarse)
-        np.testing.assert_allclose(coarse[is_known], right[is_known], atol=1e-6)
-        assert is_known[0] and right[0] > 0  # the head that parks on key 0
-        assert is_known.all() if key_bin < 16 else True
-        assert not is_known[1:].any() if key_bin == N else True
-    assert np.isnan(rec.grid("delimiter")).all()
-    inside = made(sink=60, key_bin=16)[0]
-    assert np.isnan(inside.grid("sink")[0, 0]) and inside.grid("first")[0, 0] < 0.3
-
-
 @pytest.mark.parametrize("heads", [0, 1, 4])
 def test_who_sees_a_key_is_counted_by_the_mask(heads):
     """In a window of 8 nobody sees a sink; in tables, some of each head's own, only 50 rows see

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import FileError, InputError
-from regard.recording import Alarm, Limit, Memory, Recording, Training
+from regard.recording import Alarm, Memory, Recording, Training
 from support.recordings import write_training
 
 WORDS = {"max_score": "largest score", "peak": "heaviest weight"}
@@ -87,17 +87,6 @@ def test_alarms_and_maps():
         training.map("L0H0", 20)
 
 
-def test_limits():
-    store = _memory()
-    assert Training(store).limits is None  # files of before do not say
-    said = {"places": ["L0", "L1"], "statistics": WORDS}
-    limits = {"max_score": {"side": "above", "value": 50}}
-    store.note({"training": json.dumps(said | {"limits": limits})})
-    assert Training(store).limits == {"max_score": Limit("above", 50.0)}
-    store.note({"training": json.dumps(said | {"limits": {}})})
-    assert Training(store).limits == {}
-
-
 @pytest.mark.parametrize("wrong", ["dtype", "axes", "length", "steps"])
 def test_tensors_that_lie_are_left_out(wrong):
     store = _memory(pieces=())
@@ -120,14 +109,3 @@ def test_sizes_that_cannot_be():
     store.add("training/steps/3", np.array([30], np.int64))
     with pytest.raises(FileError, match="4 steps of 60000 × 5000 heads"):
         Training(store)["peak"]
-
-
-def test_a_running_file_is_looked_at_again():
-    store = _memory(pieces=((0, [0]),))
-    recording = Recording(store)
-    assert len(recording.training) == 1
-    for name in ("max_score", "peak"):
-        store.add(f"training/{name}/1", np.zeros((1, 2, 3), np.float32))
-    store.add("training/steps/1", np.array([10], np.int64))
-    recording.refresh()
-    assert recording.training.steps.tolist() == [0, 10]
