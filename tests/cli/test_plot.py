@@ -14,7 +14,7 @@ from matplotlib.image import imread
 import regard
 from regard.axes import Axis, Grid
 from regard.recording import Writer
-from support.recordings import WORDS, Chunk, on_disk, write, write_prompt, write_sighted
+from support.recordings import WORDS, Chunk, write, write_prompt, write_sighted
 
 SCALE = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 
@@ -83,13 +83,6 @@ def test_json(plot, tmp_path):
     assert json.loads(plot("--json")[1])["statistic"] == "non_sink"
 
 
-def test_a_folder_of_ranks(shell, tmp_path):
-    (tmp_path / "ranks").mkdir()
-    on_disk(tmp_path / "ranks" / "rank-0000.regard")
-    assert shell("plot", tmp_path / "ranks", "L0H1")[0] == 0
-    assert (tmp_path / "ranks-L0H1.png").exists()
-
-
 def test_stacks(shell, refused, tmp_path):
     file = tmp_path / "run.regard"
     with Writer(file) as writer:
@@ -102,12 +95,6 @@ def test_stacks(shell, refused, tmp_path):
     assert shell("plot", file, "decoder.L0H1")[0] == 0
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"run.regard", "run-decoder-sink.png", "run-decoder.L0H1.png"}
-
-
-def test_a_long_computation_is_announced(plot, monkeypatch):
-    monkeypatch.setattr("regard.cli.terminal._SLOW", 10)
-    assert plot("L0H1", "--max")[2].startswith("computing the map of L0H1")
-    assert plot("L0H1", "--cell", 16, "--overwrite")[2] == ""  # it was kept
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from regard.axes import Axis, Grid
 from regard.recording import Writer
 from regard.recording.schema import Prompt
 from support.recordings import (
-    HOSTILE,
     WORDS,
     Chunk,
     causal,
@@ -114,12 +113,6 @@ def test_another_prompt(show, told, recorded):
     assert "prompt 1" in show(recorded, "L0H1", "--prompt", -1)[1]
 
 
-def test_a_folder_of_ranks(show, tmp_path):
-    on_disk(tmp_path / "rank-0000.regard")
-    status, out, err = show(tmp_path, "L0H1")
-    assert (status, err) == (0, "") and out.startswith("L0H1 ")
-
-
 def test_stacks_by_name(show, refused, tmp_path):
     stacks = tmp_path / "stacks.regard"
     with Writer(stacks) as writer:
@@ -196,10 +189,6 @@ def test_json_equals_python(told, recorded):
         np.testing.assert_array_equal(grids["entropy"], rec.grid("entropy"))
         cells = told(recorded, "L0H1", "--cell", 6)["map"]["weights"]
         np.testing.assert_allclose(np.array(cells, float)[1], head.pooled(6)[1])
-
-
-def test_json_of_hostile_tokens_is_whole(told, hostile):
-    assert told(hostile, "L0H1", "--rows", "2:9")["query_tokens"] == HOSTILE[2:9]
 
 
 # ── pictures ─────────────────────────────────────────────────────────────────────────────────
