@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from check import models
 from check.architectures import ids, make, padded
@@ -115,12 +115,6 @@ def test_one_sequence_that_the_others_see(source: int) -> None:
     broken(check(model, {"input_ids": ids(4, 12)}, rules=["batch", "future"]), "batch", LLAMA)
 
 
-def test_another_sequence_of_the_encoder() -> None:
-    path = "model.encoder.layers.0.self_attn"
-    model = plant(make("bart"), path, rows(lambda x: x + 0.1 * x.mean(0)))
-    broken(check(model, {"input_ids": ids()}, rules=["batch"]), "batch", path)
-
-
 POSITIONS = torch.tensor([[*range(5), *range(6), *range(4), *range(7)]])  # of four documents
 STARTS = (0, 5, 11, 15, 22)
 
@@ -186,17 +180,6 @@ def test_a_cache(name: str, form: Callable[[Tensor], Tensor]) -> None:
     broken(check(model, {"input_ids": ids()}), "cache", LLAMA)
 
 
-def test_positions_one_off_on_a_cache() -> None:
-    def fault(forward: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        cos, sin = kwargs["position_embeddings"]
-        if kwargs["past_key_values"] is not None and cos.shape[1] == 1:
-            angle = torch.atan2(sin, cos) * 1.1
-            kwargs = {**kwargs, "position_embeddings": (angle.cos(), angle.sin())}
-        return forward(*args, **kwargs)
-
-    broken(check(plant(make("llama"), LLAMA, fault), ids()), "cache", LLAMA)
-
-
 def test_the_encoders_padding() -> None:
     """A decoder that reads padding of the other text."""
 
@@ -236,43 +219,6 @@ def test_where_nothing_is_padded_alone() -> None:
     batch = {"tokens": ids(), "padding_mask": torch.zeros(2, 20, dtype=torch.bool)}
     report = check(seeded(Fast), batch, causal=True)
     assert "future" in {each.rule for each in report.findings}
-
-
-def test_a_gru_that_reads_both_ways() -> None:
-    class Both(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed = nn.Embedding(64, 32)
-            self.mix = nn.GRU(32, 16, batch_first=True, bidirectional=True)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            mixed: Tensor = self.mix(self.embed(tokens))[0]
-            return mixed
-
-    broken(check(seeded(Both), ids(), causal=True), "future", "mix")
-
-
-def test_a_norm_over_the_sequence() -> None:
-    class Normed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words, self.norm = models.Words(), OverTime()
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            logits: Tensor = self.norm(self.words(tokens)["logits"])
-            return logits
-
-    class OverTime(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return x - 1e-4 * x.mean(1, keepdim=True)
-
-    broken(check(seeded(Normed), ids(), causal=True), "future", "norm")
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision(dtype: torch.dtype) -> None:
-    model = plant(make("llama"), LLAMA, masked(far_ahead)).to(dtype)
-    broken(check(model, {"input_ids": ids()}, rules=["future"]), "future", LLAMA)
 
 
 def test_a_fault_of_the_compiled_model_alone() -> None:

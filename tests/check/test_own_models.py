@@ -90,12 +90,6 @@ def test_a_decoder_beside_an_encoder(is_batch_first: bool) -> None:
     broken(report, ("future", "decoder.layers.0.self_attn"))
 
 
-def test_a_decoder_layer_of_torch() -> None:
-    model = seeded(nn.TransformerDecoderLayer, 32, 4, 48, batch_first=True)
-    batch = {"tgt": rows(2, 12), "memory": rows(2, 9, seed=6), "tgt_mask": causal_mask(12)}
-    clean(check(model, batch, causal=True), "future", "batch")
-
-
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_of_another_name(side: str) -> None:
     """True is padding, as in torch."""
@@ -166,38 +160,6 @@ def test_the_language_model_of_this_package() -> None:
     sizes = LanguageModelConfig(vocabulary=64, dim=32, heads=4, layers=2)
     model = seeded(LanguageModel, sizes)
     clean(check(model, ids(2, 20), causal=True), "future", "cache", "batch", "training")
-
-
-def packed(lengths: tuple[int, ...] = (7, 9, 8)) -> dict[str, Any]:
-    cuts = torch.tensor([0, *lengths]).cumsum(0).int()
-    return {"hidden": rows(1, sum(lengths))[0], "pack": models.Pack(cuts, max(lengths))}
-
-
-def test_a_pack_without_an_axis_of_sequences() -> None:
-    report = check(seeded(models.Packed), packed(), causal=True)
-    clean(report, "future", "documents")
-    assert [each.sees for each in report.layers] == ["causal within documents"]
-
-
-def test_a_pack_whose_cuts_are_not_read() -> None:
-    report = check(seeded(models.Packed, is_right=False), packed(), causal=True)
-    broken(report, ("documents", "mix"))
-    assert "cu_seqlens" in report.findings[0].text
-    assert [each.sees for each in report.layers] == ["causal across documents"]
-
-
-def test_documents_that_are_told() -> None:
-    document = torch.tensor([0] * 9 + [1] * 11)
-    batch = {"src": rows(1, 20), "mask": causal_mask(20)}
-    report = check(seeded(encoder), batch, causal=True, documents=document)
-    broken(report, ("documents", "layers.0.self_attn"))
-    batch["mask"] = batch["mask"].masked_fill(document[:, None] != document, float("-inf"))
-    clean(check(seeded(encoder), batch, causal=True, documents=document), "future", "documents")
-
-
-def test_documents_false_is_one_text() -> None:
-    report = check(seeded(models.Packed, is_right=False), packed(), causal=True, documents=False)
-    assert report.checked["documents"].startswith("not asked") and not report.findings
 
 
 def test_batch_norm_is_named_as_what_it_is() -> None:

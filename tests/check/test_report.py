@@ -12,7 +12,7 @@ from torch import nn
 import regard
 from check.architectures import ARCHITECTURES, ids, make, padded
 from check.faults import ahead, beside, plant
-from check.models import Words, seeded
+from check.models import Words
 from regard.check import Decision, Finding, Report, check
 from regard.errors import InputError, RegardError
 
@@ -102,11 +102,8 @@ def test_what_is_allowed_is_no_finding() -> None:
     assert report.checked["batch"] == "allowed: a norm over all"
     assert report.findings == [] and report.ok
     assert check(leaking(), ids(), allow={"future": "meant"}).checked["batch"] == "found"
-
-
-def test_allowed_and_not_broken_is_ok() -> None:
-    report = check(make("llama"), ids(), rules=["batch"], allow={"batch": "a norm over all"})
-    assert report.checked["batch"] == "ok"
+    right = check(make("llama"), ids(), rules=["batch"], allow={"batch": "a norm over all"})
+    assert right.checked["batch"] == "ok"
 
 
 def test_some_rules() -> None:
@@ -177,41 +174,10 @@ def test_one_layer_of_zeros_is_not_decided() -> None:
     assert not report.ok and not report.findings
 
 
-def test_a_constant_is_not_decided() -> None:
-    report = check(lambda x: torch.ones_like(x), torch.randn(2, 9, 4), causal=True)
-    assert report.checked["future"].startswith("not decided")
-    assert report.checked["batch"].startswith("not decided") and not report.ok
-
-
-@pytest.mark.parametrize("given", ["whole", "one", "padded"])
-def test_few_forwards_of_few_sequences(given: str) -> None:
-    """Every call of the model is counted, also those of copies."""
-    model, sizes = seeded(Words), []
-
-    def counts(module: Any, args: Any, kwargs: Any) -> None:
-        tokens = kwargs["tokens"] if kwargs else args[0]
-        sizes.append(len(tokens))
-
-    model.register_forward_pre_hook(counts, with_kwargs=True)
-    hidden = torch.zeros(2, 20, dtype=torch.bool)
-    hidden[1, 15:] = True
-    batch = {"whole": {"tokens": ids(3)}, "one": {"tokens": ids(1)},
-             "padded": {"tokens": ids(2), "padding_mask": hidden}}[given]  # fmt: skip
-    count = len(batch["tokens"])
-    report = check(model, batch, causal=True)
-    assert report.ok and report.forwards <= 10
-    assert max(sizes) <= 4 * count
-    assert len(sizes) <= 14  # with the place of layers, and what a repetition tells
-
-
 def test_progress_in_words() -> None:
     heard: list[str] = []
     check(make("llama"), ids(), progress=heard.append)
     assert heard[:2] == ["as it is", "in float64"] and "what each layer sees" in heard
-
-
-def test_labels_do_not_matter() -> None:
-    assert check(make("llama"), {"input_ids": ids(), "labels": ids()}).ok
 
 
 def test_a_small_leak_in_half_precision_alone_is_not_ok() -> None:
