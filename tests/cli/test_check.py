@@ -102,9 +102,6 @@ def check(shell, monkeypatch, tmp_path):
     return lambda *words: shell("check", *(w for word in words for w in str(word).split("|")))
 
 
-# ── verdicts ─────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("words", "status", "shown"),
     [
@@ -159,9 +156,6 @@ def test_the_whole_report_as_json(check):
     assert "1 × 64 positions" in answer["about"] and answer["forwards"] > 1
 
 
-# ── batches ──────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_function_of_a_package(check, tmp_path):
     (tmp_path / "somebodys_models.py").write_text(MODELS)  # no name that a test's module has
     assert check("somebodys_models:with_batch|--causal|--rule|batch")[0] == 0
@@ -202,9 +196,6 @@ def test_a_folder_is_checked_on_texts(check, model, words, shown):
     assert status == 0 and re.search(shown, out, re.MULTILINE), err
 
 
-# ── what cannot be checked ───────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("words", "said", "status"),
     [
@@ -243,9 +234,6 @@ def test_what_cannot_be_checked_is_one_line(check, refused, model, tmp_path, wor
     (tmp_path / "word.json").write_text('"word"')
     words = words.replace("MODEL", str(model)).split("|")
     assert said in refused("check", *words, status=status)
-
-
-# ── real processes ───────────────────────────────────────────────────────────────────────────
 
 
 def test_ranks_that_meet_have_one_verdict_printed_once(check, tmp_path):

@@ -193,9 +193,6 @@ def test_what_does_not_load_keeps_its_version_and_is_a_reason(monkeypatch):
     assert probe.probe_torch().version is not None and probe.probe_torch().problem is not None
 
 
-# ── bf16 on this CPU, tried in a process that may die of it ──────────────────────────────────
-
-
 def dying(death: str = "SIGILL", unless: str = "os.environ.get('ONEDNN_MAX_CPU_ISA')"):
     """A child that kills itself the way a CPU would."""
     program = f"import os, signal\n{unless} or os.kill(os.getpid(), signal.{death})"

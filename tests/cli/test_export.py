@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -172,12 +171,6 @@ def test_stacks_by_name(shell, tmp_path):
         np.testing.assert_array_equal(given["P0/cross/statistics/peak"], rec.grid("peak", "cross"))
 
 
-@pytest.mark.parametrize("to", ["csv", "parquet", "npz", "safetensors"])
-def test_what_is_no_text_stops_no_format(shell, hostile, tmp_path, to):
-    words = ("--to", to, "--what", "received", "-o", tmp_path / f"a.{to}")
-    assert shell("export", hostile, *words)[0] == 0
-
-
 def test_arrays_come_with_their_axes(shell, tmp_path):
     path, axis = tmp_path / "seen.regard", Axis((Grid(4, 5, prefix=1, names=("class",)),))
     with Writer(path) as writer:
@@ -205,8 +198,3 @@ def test_progress_where_stderr_is_a_terminal(shell, file, monkeypatch, to):
     monkeypatch.setenv("TERM", "xterm")
     status, out, err = shell("export", file, "--to", to, terminal=True)
     assert status == 0 and out.startswith("written: ") and "100%" in err
-
-
-def test_without_pyarrow(refused, file, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'regard[parquet]'" in refused("export", file, "--to", "parquet")

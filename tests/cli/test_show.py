@@ -47,9 +47,6 @@ def told(show):
     return run
 
 
-# ── views ────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("columns", [24, 50, 80, 200])
 @pytest.mark.parametrize("words", VIEWS)
 def test_every_view_fits_the_terminal(show, recorded, monkeypatch, columns, words):
@@ -171,9 +168,6 @@ def test_a_long_text_names_a_cell_that_fits_and_announces_what_takes_long(
     assert "max of 4×4" in out and show(path, "L0H1", "--cell", 16)[2] == ""  # it was kept
 
 
-# ── JSON ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_json_equals_python(told, recorded):
     assert told(recorded)["stacks"] and "map" not in told(recorded, "L1H1")
     assert "map" not in told(recorded, "L0H1"), "no matrix unless asked"
@@ -189,9 +183,6 @@ def test_json_equals_python(told, recorded):
         np.testing.assert_array_equal(grids["entropy"], rec.grid("entropy"))
         cells = told(recorded, "L0H1", "--cell", 6)["map"]["weights"]
         np.testing.assert_allclose(np.array(cells, float)[1], head.pooled(6)[1])
-
-
-# ── pictures ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture

@@ -19,9 +19,6 @@ PYTHON = shlex.quote(sys.executable)
 LONG = " ".join(f"w{n}" for n in range(300))  # its JSON is larger than any pipe's buffer
 
 
-# ── encodings and terminals, in this process ─────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
 @pytest.mark.parametrize(
     "words",
@@ -96,9 +93,6 @@ def test_a_terminal_gets_the_colours_it_has(shell, recorded, monkeypatch, enviro
     if environment["TERM"] == "dumb":
         assert out.isascii()
     assert "\x1b" not in shell("show", recorded, "L0H1", "--cell", 2)[1]
-
-
-# ── real processes: the shell's own streams, and its signals ─────────────────────────────────
 
 
 def bash(script: str, folder: Path | None = None, **environment: str):
