@@ -15,9 +15,7 @@ from starlette.testclient import TestClient
 import regard
 from regard.vllm import endpoint
 from regard.vllm.endpoint import SECRET_HEADER, RegardEndpoint
-from serving import Engine
-
-SECRET = "a secret of this test"
+from serving import SECRET, Engine, asked
 
 
 class Client:
@@ -33,8 +31,8 @@ class Client:
 @pytest.fixture
 def engine() -> Engine:
     made = Engine()
-    asked = {"secret": SECRET, "statistics": ["entropy", "top", "received"], "top": 2}
-    made.add("cmpl-a-0-1a2b3c4d", list(range(20)), 21, json.dumps(asked))
+    wanted = asked(statistics=["entropy", "top", "received"], top=2)
+    made.add("cmpl-a-0-1a2b3c4d", list(range(20)), 21, wanted)
     made.step(**{"cmpl-a-0-1a2b3c4d": 20})
     made.end("cmpl-a-0-1a2b3c4d")
     made.step()
@@ -93,7 +91,7 @@ def test_nobody_else_reads_it(web: TestClient) -> None:
 
 
 def test_what_is_not_there_yet(web: TestClient, engine: Engine) -> None:
-    engine.add("long", list(range(20)), 40, json.dumps({"secret": SECRET}))
+    engine.add("long", list(range(20)), 40, asked())
     engine.step(long=20)
     assert get(web, "/regard/long").status_code == 202
 
@@ -118,16 +116,16 @@ MEANINGLESS = [
     ({"statistics": "entropy"}, "regard.statistics"),
     ({"statistics": [[1]]}, "regard.statistics"),
 ]
-REASONS = [(asked, "has no secret") for asked in UNREADABLE]
-REASONS += [({"secret": SECRET} | asked, reason) for asked, reason in MEANINGLESS]
+REASONS = [(given, "has no secret") for given in UNREADABLE]
+REASONS += [({"secret": SECRET} | given, reason) for given, reason in MEANINGLESS]
 
 
-@pytest.mark.parametrize(("asked", "reason"), REASONS)
+@pytest.mark.parametrize(("given", "reason"), REASONS)
 def test_an_ask_that_cannot_be_read_has_its_reason(
-    web: TestClient, engine: Engine, asked: Any, reason: str
+    web: TestClient, engine: Engine, given: Any, reason: str
 ) -> None:
     """The completion itself is served; whoever fetches is told what the ask lacked, not the ask."""
-    text = json.dumps(asked) if isinstance(asked, dict) else asked
+    text = json.dumps(given) if isinstance(given, dict) else given
     engine.add("cmpl-bad-0-1a2b3c4d", list(range(20)), 21, text)
     engine.step(**{"cmpl-bad-0-1a2b3c4d": 20})
     for secret in ("", SECRET, None) if reason == "has no secret" else (SECRET,):
