@@ -13,23 +13,14 @@ from check import models
 from check.architectures import ids, make
 from check.faults import Fault, beside, first_row, plant
 from check.models import seeded
-from regard.check import Report, check
+from check.reports import broken, clean
+from regard.check import check
 
 LLAMA = "model.layers.1.self_attn"
 DOCUMENTS = torch.tensor([[0] * 7 + [1] * 9 + [2] * 8])
 POSITIONS = torch.tensor([[*range(7), *range(9), *range(8)], [*range(10), *range(14)]])
 TWO = {"input_ids": ids(2, 24), "position_ids": POSITIONS}
 ONE = {"input_ids": ids(1, 24), "position_ids": POSITIONS[:1]}
-
-
-def clean(report: Report, *decided: str) -> None:
-    report.raise_for_findings()
-    assert {rule: report.checked[rule] for rule in decided} == dict.fromkeys(decided, "ok")
-    assert report.ok, report
-
-
-def broken(report: Report, rule: str, module: str) -> None:
-    assert {(each.rule, each.module) for each in report.findings} == {(rule, module)}, report
 
 
 @pytest.mark.parametrize("batch", [ONE, TWO], ids=["one", "two"])

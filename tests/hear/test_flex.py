@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention, noop_mask
 from torch.utils.checkpoint import checkpoint
 
 import regard
 from regard.errors import UnavailableError
+from regard.hear.flex import ScoreChange, read_flex
 from regard.recorder import layer_writer
 
 warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
@@ -215,3 +216,13 @@ def test_any_function_is_measured_whatever_the_length(
             says = "ScoreMod, has no tag .* too large" if name == "one diagonal" else "as a table"
             with pytest.raises(UnavailableError, match=says):
                 prompt[0, 1][:, :]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_torch_computes_such_a_function_where_its_gradient_is_asked_for(
+    grad: bool, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("regard.hear.flex._MOST_TABLE", 100)
+    q = torch.randn(1, 2, 5, 8, requires_grad=grad)
+    rules = read_flex(q, q, SCORES["square"], (torch.zeros(1, 1, 1), noop_mask), 0.5)
+    assert rules.learned == grad and isinstance(rules.bias, ScoreChange)

@@ -154,6 +154,12 @@ def test_what_does_not_mix_is_not(other, training):
     assert listed(model, IDS) == []
 
 
+def test_layers_of_one_class_are_told_apart_by_what_they_hold():
+    torch.manual_seed(0)
+    (name,) = listed(Stack(Attends(), Mlp(), Shift(), Mlp()), IDS)
+    assert "(Shift)" in name
+
+
 def test_torchs_own_layers_are_named_where_nothing_around_them_is():
     class Hybrid(nn.Module):
         """Attention and a recurrent layer side by side."""

@@ -126,6 +126,26 @@ def test_in_a_process_that_has_imported_nothing(missing: bool) -> None:
     assert done.stdout.startswith("gptj does not dispatch its attention"), done.stderr
 
 
+class Decorated(nn.Module):
+    """Dispatches in a function inside a decorated method."""
+
+    @torch.no_grad()
+    def helper(self) -> None:
+        def inner() -> None:
+            ALL_ATTENTION_FUNCTIONS  # type: ignore  # noqa
+
+        inner()
+
+
+class Inherits(Decorated):
+    """Dispatches by its base."""
+
+
+def test_a_method_that_dispatches_is_found_wherever_it_is() -> None:
+    model = nn.ModuleDict({"a": Decorated(), "b": Inherits(), "c": nn.Linear(2, 2)})
+    assert list(sight(model).seen) == ["a", "b"]
+
+
 def captioner() -> VisionEncoderDecoderConfig:
     """An encoder that does not dispatch, a decoder that does."""
     decoder: Any = FAMILIES["bert"].configuration()

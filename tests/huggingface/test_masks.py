@@ -246,6 +246,20 @@ def test_a_mask_that_is_added_to_scores_is_eagers() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["causal", "sliding_window_causal", "chunked_causal"])
+def test_packed_sequences_are_found_by_their_positions(kind: str) -> None:
+    places, make = torch.tensor([[*range(3), *range(7), *range(2)]]), f"create_{kind}_mask"
+    masks = []
+    for name in ("regard", "sdpa"):
+        config = LlamaConfig(attn_implementation=name)
+        config.sliding_window = config.attention_chunk_size = 3
+        masks.append(causal_mask(config, torch.zeros(1, 12, 4), make=getattr(
+            masking_utils, make), position_ids=places))  # fmt: skip
+    assert torch.equal(descriptor_cells(masks[0], 1, 12, 12)[0], masks[1][0, 0])
+    assert "Rule" not in str(masks[0].mask)
+    assert kind == "chunked_causal" or is_intervals(masks[0].mask, 1, 12, 12)
+
+
 def test_a_family_that_would_not_call_the_attention_function_is_told_so() -> None:
     with pytest.raises(UnavailableError, match="bloom does not dispatch"):
         regard_mask(**asked(1, 3, 3, config=BloomConfig()))

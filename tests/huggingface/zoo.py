@@ -135,16 +135,9 @@ BLIND: dict[str, Family] = {
                      n_head=4),
     "falcon": _family("decoder", "FalconConfig", vocab_size=VOCABULARY, hidden_size=32,
                       num_hidden_layers=1, num_attention_heads=4),
-    "gpt_neo": _family("decoder", "GPTNeoConfig", vocab_size=VOCABULARY, hidden_size=32,
-                       num_layers=1, num_heads=4, attention_types=[[["global"], 1]]),
     "gptj": _family("decoder", "GPTJConfig", vocab_size=VOCABULARY, n_embd=32, n_layer=1,
                     n_head=4, rotary_dim=4, n_positions=64),
-    "mpt": _family("decoder", "MptConfig", vocab_size=VOCABULARY, d_model=32, n_layers=1,
-                   n_heads=4, max_seq_len=64),
     "deberta-v2": _family("encoder", "DebertaV2Config", **(_ENCODER | {"num_hidden_layers": 1})),
-    "mpnet": _family("encoder", "MPNetConfig", **(_ENCODER | {"num_hidden_layers": 1})),
-    "longformer": _family("encoder", "LongformerConfig", **(_ENCODER | {"num_hidden_layers": 1}),
-                          attention_window=[4]),
 }  # fmt: skip
 
 
