@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 __all__ = [
-    "ahead", "beside", "beyond", "decoding", "first_row", "hidden_padding", "in_training", "later",
-    "opened", "padding", "plant", "soft", "windowed",
+    "Fault", "ahead", "beside", "beyond", "decoding", "first_row", "hidden_padding", "in_training",
+    "later", "opened", "padding", "plant", "soft", "windowed",
 ]  # fmt: skip
 
 Forward = Callable[..., Any]

@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 
+from regard.axes import Axis, Grid
 from regard.cli import main
-from support.recordings import HOSTILE, on_disk
+from regard.recording import Writer
+from support.recordings import (
+    HOSTILE,
+    Chunk,
+    causal,
+    on_disk,
+    write_prompt,
+    write_recording,
+    write_sighted,
+)
 
 WORDS = "the sea rises twice a day and falls again because moon pulls on water .".split()
 
@@ -92,6 +102,34 @@ def file(recorded, tmp_path, monkeypatch) -> Path:
 def hostile(tmp_path_factory) -> Path:
     """A recording whose tokens are commands to a terminal."""
     return on_disk(tmp_path_factory.mktemp("hostile") / "hostile.regard", HOSTILE)
+
+
+PATCHES = Axis((Grid(4, 5, prefix=1, names=("class",)),))
+
+
+@pytest.fixture(scope="session")
+def sighted(tmp_path_factory) -> Path:
+    """A recording with a picture of 4 × 5 patches."""
+    path = tmp_path_factory.mktemp("sighted") / "seen.regard"
+    with Writer(path) as writer:
+        write_sighted(writer, PATCHES)
+    return path
+
+
+@pytest.fixture
+def seen(sighted, tmp_path) -> Path:
+    """A copy of it in the folder of the test."""
+    return Path(shutil.copy(sighted, tmp_path / "seen.regard"))
+
+
+@pytest.fixture
+def stacks(tmp_path) -> Path:
+    """A recording of an encoder over 12 tokens and of a cross-attention of 7 over them."""
+    with Writer(tmp_path / "stacks.regard") as writer:
+        write_recording(writer, chunks=causal(12), stack="encoder")
+        across = [Chunk((0, 7), (0, 12))]
+        write_prompt(writer, across, stack="cross", kind="cross", tokens=False, note=False)
+    return tmp_path / "stacks.regard"
 
 
 @pytest.fixture(scope="session")

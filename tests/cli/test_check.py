@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,24 +89,6 @@ def together():
 
     distributed.init_process_group("gloo")
     return Reader(hides=distributed.get_rank() == 0), torch.arange(12)[None]
-
-
-def memory():
-    class Full(nn.Module):
-        def forward(self, ids):
-            raise MemoryError("the device is full")
-
-    return Full(), torch.arange(12)[None]
-
-
-def stops():
-    import os, signal
-
-    class Stopped(nn.Module):
-        def forward(self, ids):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    return Stopped(), torch.arange(12)[None]
 """
 
 
@@ -119,9 +100,6 @@ def check(shell, monkeypatch, tmp_path):
     (tmp_path / "models.py").write_text(MODELS)
     (tmp_path / "neighbour.py").write_text("")
     return lambda *words: shell("check", *(w for word in words for w in str(word).split("|")))
-
-
-# ── verdicts ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -178,16 +156,6 @@ def test_the_whole_report_as_json(check):
     assert "1 × 64 positions" in answer["about"] and answer["forwards"] > 1
 
 
-@pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
-def test_colour_is_asked_for_as_everywhere(check, monkeypatch, colour):
-    monkeypatch.setenv(colour, "1")
-    _, out, _ = check("models.py:with_batch|--causal|--rule|future")
-    assert ("\x1b[32m" in out) == (colour == "FORCE_COLOR")
-
-
-# ── batches ──────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_function_of_a_package(check, tmp_path):
     (tmp_path / "somebodys_models.py").write_text(MODELS)  # no name that a test's module has
     assert check("somebodys_models:with_batch|--causal|--rule|batch")[0] == 0
@@ -205,15 +173,9 @@ def test_a_batch_is_read_from_a_file(check, tmp_path, suffix):
     elif suffix == ".safetensors":
         save_file({"ids": ids}, path)
     else:
-        path.write_text(json.dumps({"ids": ids.tolist()}))
+        path.write_text(json.dumps(ids.tolist()))  # alone, they are a batch too
     status, out, err = check("models.py:with_batch|--causal|--batch", path)
     assert status == 0 and "2 × 10 positions" in out, err
-
-
-def test_ids_alone_are_a_batch(check, tmp_path):
-    (tmp_path / "ids.json").write_text("[[1, 2, 3, 4, 5, 6, 7]]")
-    status, out, _ = check("models.py:leaks|--causal|--batch|ids.json")
-    assert status == 1 and "1 × 7 positions" in out
 
 
 TEXTS = "--text|the sea rises twice a day|--text|moon pulls on water"
@@ -234,9 +196,6 @@ def test_a_folder_is_checked_on_texts(check, model, words, shown):
     assert status == 0 and re.search(shown, out, re.MULTILINE), err
 
 
-# ── what cannot be checked ───────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("words", "said", "status"),
     [
@@ -247,7 +206,6 @@ def test_a_folder_is_checked_on_texts(check, model, words, shown):
         ("absent.module:build", "there is no module 'absent.module'", 2),
         ("absent", "absent", 2),
         ("models.py:needs_more", "the model cannot be checked on this batch (TypeError", 2),
-        ("models.py:memory", "(MemoryError: the device is full)", 2),
         ("models.py:right|--rule|fture", "--rule 'fture': give one of future, padding", 2),
         ("models.py:right|--allow|future", "--allow 'future': give RULE=REASON", 2),
         ("models.py:right|--allow|fture=x", "give one of future", 2),
@@ -278,9 +236,6 @@ def test_what_cannot_be_checked_is_one_line(check, refused, model, tmp_path, wor
     assert said in refused("check", *words, status=status)
 
 
-# ── real processes ───────────────────────────────────────────────────────────────────────────
-
-
 def test_ranks_that_meet_have_one_verdict_printed_once(check, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     words = ["check", "models.py:together", "--causal", "--rule", "future", "--json"]
@@ -292,9 +247,3 @@ def test_ranks_that_meet_have_one_verdict_printed_once(check, tmp_path):
     assert answer["checked"]["future"]["verdict"] == "found"
     assert answer["findings"][0]["text"].startswith("rank 1: future")
     assert done.stderr.count("exitcode  : 1") >= 1
-
-
-def test_ctrl_c_ends_without_a_word(check, tmp_path):
-    script = "import sys; sys.argv[:1] = ['regard']; from regard.cli import main; main()"
-    done = warm.run(script, "check", "models.py:stops", cwd=tmp_path, NO_COLOR="1")
-    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")

@@ -46,26 +46,20 @@ def machine(**changes) -> probe.Machine:
 
 def test_it_tells_of_this_machine_in_words_and_as_json(doctor):
     import numpy
-    import torch
 
     status, out = doctor()
-    assert status == 0, out
-    for words in (
-        f"regard        {regard.__version__}",
-        f"numpy         {numpy.__version__}",
-        f"torch         {torch.__version__} (new enough), {torch.get_num_threads()} threads",
-        "attention     ",
-        "bf16 matmul on this CPU: works",
-        "Nothing needs your action.",
-    ):
-        assert words in out
+    assert status == 0 and f"numpy         {numpy.__version__}" in out
     status, out = doctor("--json")
     facts = json.loads(out)
     assert status == 0 and list(facts) == [
         "regard", "python", "platform", "cpu", "numpy", "torch", "implementations", "remarks",
         "extras", "compiler", "bf16", "findings",
     ]  # fmt: skip
-    assert facts["torch"]["new_enough"] is True and facts["bf16"]["plain"] == "works"
+    assert (
+        facts["regard"] == regard.__version__
+        and facts["torch"]["new_enough"] is True
+        and facts["bf16"]["plain"] == "works"
+    )
     assert facts["findings"] == [] and {"torch", "plot", "view"} <= facts["extras"].keys()
     assert facts["cpu"]["count"] >= 1 and facts["cpu"]["name"]
 
@@ -141,18 +135,6 @@ def test_cpus_as_every_system_describes_them(described, name, features):
     assert "neon" in probe.cpu_features(described, "arm64")
 
 
-def test_without_proc_the_system_is_asked_by_command(monkeypatch, tmp_path):
-    command = tmp_path / "sysctl"
-    command.write_text('#!/bin/sh\necho "Fast $1 $2"\necho AVX2\n')
-    command.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(probe.Path, "exists", lambda _: False)
-    cpu = probe.probe_cpu()
-    assert cpu.name == "Fast -n machdep.cpu.brand_string" and "avx2" in cpu.features
-    monkeypatch.setenv("PATH", "")
-    assert probe.probe_cpu().name
-
-
 @pytest.mark.parametrize(
     ("installed", "too_old"),
     [("4.57.1", True), ("5.0", False), ("5.0.0rc1", False), ("5.23.0+cpu", False), ("10.1", False)],
@@ -187,14 +169,6 @@ def test_what_was_never_installed_has_no_extras():
     assert probe.probe_extras("no-such-package-anywhere") == {}
 
 
-def test_the_compiler_that_cc_names_comes_first(monkeypatch):
-    monkeypatch.setenv("CC", sys.executable)
-    assert probe.find_compiler() == sys.executable
-    monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setenv("PATH", "")
-    assert probe.find_compiler() is None
-
-
 @pytest.mark.parametrize(
     ("version", "enough"),
     [("2.7.0", True), ("2.13.0+cpu", True), ("3.0", True), ("2.6.1", False), ("1.13", False)],
@@ -217,9 +191,6 @@ def test_what_does_not_load_keeps_its_version_and_is_a_reason(monkeypatch):
     assert reason.startswith("does not load") and probe.engine_remarks() == {}
     monkeypatch.setitem(sys.modules, "torch", None)
     assert probe.probe_torch().version is not None and probe.probe_torch().problem is not None
-
-
-# ── bf16 on this CPU, tried in a process that may die of it ──────────────────────────────────
 
 
 def dying(death: str = "SIGILL", unless: str = "os.environ.get('ONEDNN_MAX_CPU_ISA')"):
@@ -264,12 +235,6 @@ def test_no_answer_is_no_alarm():
 def test_other_failures_are_told_in_their_own_words(command, words):
     tried = probe.try_bf16(command, {})
     assert tried.plain.startswith(words) and tried.limited is None and tried.needs_action
-
-
-def test_windows_names_the_death_differently(monkeypatch):
-    done = subprocess.CompletedProcess("x", 0xC000001D)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    assert probe.try_command(("x",), {}, 1) == "dies with SIGILL"
 
 
 def test_the_program_itself_works_where_the_variable_is_set():

@@ -50,9 +50,6 @@ def record(shell, monkeypatch, tmp_path):
     return partial(shell, "record")
 
 
-# ── killed half-way ──────────────────────────────────────────────────────────────────────────
-
-
 def files_in(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.glob("shard-*.regard"))
 
@@ -139,9 +136,6 @@ def test_ctrl_c_leaves_whole_files_only(model, source, whole, started):
     assert "Traceback" not in err and "the same command goes on" in err and gone(workers)
     go_on(model, source, place / "out")
     assert arrays_of(place / "out") == whole
-
-
-# ── what it says ─────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_folder_of_files_as_json_and_then_shown(model, record, shell, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -12,18 +11,13 @@ import numpy as np
 import pytest
 
 import regard
-from regard.axes import Axis, Grid
-from regard.recording import Writer
+from cli.conftest import PATCHES
+from regard.axes import Axis
 from regard.recording.format.write import extend
 from regard.views.table import TABLES
 from support.recordings import (
     WORDS,
-    Chunk,
-    causal,
     on_disk,
-    write_prompt,
-    write_recording,
-    write_sighted,
 )
 from support.recordings.planted import mixed, record_planted, targets, text
 
@@ -155,39 +149,25 @@ def test_a_folder_of_ranks(shell, tmp_path):
     assert len(table(tmp_path / "ranks.statistics.csv")) == 8
 
 
-def test_stacks_by_name(shell, tmp_path):
-    path = tmp_path / "stacks.regard"
-    with Writer(path) as writer:
-        write_recording(writer, chunks=causal(12), stack="encoder")
-        cross = [Chunk((0, 7), (0, 12))]
-        write_prompt(writer, cross, stack="cross", kind="cross", tokens=False, note=False)
-    shell("export", path, "--to", "csv")
-    stacks = {line["stack"] for line in table(tmp_path / "stacks.statistics.csv")}
-    assert stacks == {"encoder", "cross"}
+def test_stacks_by_name(shell, stacks, tmp_path):
+    shell("export", stacks, "--to", "csv")
+    lines = table(tmp_path / "stacks.statistics.csv")
+    assert {line["stack"] for line in lines} == {"encoder", "cross"}
     words = ("--what", "statistics,weights", "--heads", "cross.L0H1")
-    shell("export", path, "--to", "npz", *words)
+    shell("export", stacks, "--to", "npz", *words)
     given = arrays(tmp_path / "stacks.npz")
-    with regard.open(path) as rec:
+    with regard.open(stacks) as rec:
         np.testing.assert_array_equal(given["P0/cross.L0H1/weights"], np.asarray(rec["cross.L0H1"]))
         np.testing.assert_array_equal(given["P0/cross/statistics/peak"], rec.grid("peak", "cross"))
 
 
-@pytest.mark.parametrize("to", ["csv", "parquet", "npz", "safetensors"])
-def test_what_is_no_text_stops_no_format(shell, hostile, tmp_path, to):
-    words = ("--to", to, "--what", "received", "-o", tmp_path / f"a.{to}")
-    assert shell("export", hostile, *words)[0] == 0
-
-
-def test_arrays_come_with_their_axes(shell, tmp_path):
-    path, axis = tmp_path / "seen.regard", Axis((Grid(4, 5, prefix=1, names=("class",)),))
-    with Writer(path) as writer:
-        write_sighted(writer, axis)
-    shell("export", path, "--to", "npz", "--what", "weights")
+def test_arrays_come_with_their_axes(shell, seen, tmp_path):
+    shell("export", seen, "--to", "npz", "--what", "weights")
     given = arrays(tmp_path / "seen.npz")
     stored = Axis.from_json(json.loads(str(given["about/P0/L0/axes"]))["key"])
-    assert stored == axis
+    assert stored == PATCHES
     assert stored.grids()[0][1].lay(given["P0/L0H0/weights"][8]).shape == (1, 4, 5)
-    shell("export", path, "--to", "csv", "--what", "positions")
+    shell("export", seen, "--to", "csv", "--what", "positions")
     assert len(table(tmp_path / "seen.positions.csv")) == 2 * 2 * 21
 
 
@@ -205,8 +185,3 @@ def test_progress_where_stderr_is_a_terminal(shell, file, monkeypatch, to):
     monkeypatch.setenv("TERM", "xterm")
     status, out, err = shell("export", file, "--to", to, terminal=True)
     assert status == 0 and out.startswith("written: ") and "100%" in err
-
-
-def test_without_pyarrow(refused, file, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'regard[parquet]'" in refused("export", file, "--to", "parquet")

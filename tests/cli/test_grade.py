@@ -66,9 +66,6 @@ def rows(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-# ── one file ─────────────────────────────────────────────────────────────────────────────────
-
-
 def test_the_first_note_is_wrong_at_the_weighted_sum(grade):
     status, out, err = grade(EXAMPLES / "first_note.md")
     words = " ".join(out.split())
@@ -96,25 +93,6 @@ def test_what_is_not_right_says_why(graded):
     assert status == 1 and "Cause: not scaled" in out
 
 
-def test_what_follows_a_slip_is_told(graded):
-    right, wrong = (
-        f'{WRONG[:-1]}, "weights": [[{cells}]]}}' for cells in ("0.8808, 0.1192", "0.5, 0.5")
-    )
-    assert "The later steps follow from this one." in graded(right)[1]
-    assert "Wrong also by the numbers given before them: weights." in graded(wrong)[1]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"prose", b"\xff\xfe", b'{"K": [[NaN]]}', b'{"K": [[1], [1, 2]]}', b'{"foo": [[1]]}',
-     b'{"Q": [[1, 2]], "K": [[1]]}', b'{"K": [["x"]]}', b"[1, 2", b"lab: masking, seed 7\n"],
-)  # fmt: skip
-def test_a_bad_file_is_one_line_and_status_2(refused, tmp_path, content):
-    path = tmp_path / "bad.json"
-    path.write_bytes(content)
-    assert refused("grade", path).startswith(f"regard: {path}: ")
-
-
 @pytest.mark.parametrize("name", ["attention.py", "ATTENTION.PY"])
 def test_code_is_answered_by_what_is_graded_now(refused, grade, tmp_path, name):
     (tmp_path / name).write_text("x = 1\n")
@@ -133,19 +111,6 @@ def test_tokens_are_text_not_markup_and_no_formula(graded):
     assert "[red]x" in out and "\x1b" not in out
     (row,) = rows(graded(json.dumps(document | {"tokens": ["=1+1", "b"]}), "--csv", "-")[1])
     assert row["cell"].startswith("'=1+1") and row["given"] == "-2"
-
-
-def test_lines_that_were_not_read_are_in_json_and_csv(graded):
-    text = "d_k = 4\n## scores\n[2 0]\n## scaled\n[1 0]\nor 3 or so\n"
-    status, out = graded(text, "--json", name="s.md")
-    (document,) = json.loads(out)["files"]
-    assert (status, document["verdict"]) == (1, "not all read")
-    assert document["not_read"] == [{"line": 6, "step": "scaled", "text": "or 3 or so"}]
-    status, out = graded(text, "--csv", "-", name="s.md")
-    assert status == 1 and rows(out)[0]["cause"] == "line 6 not read: 'or 3 or so'"
-
-
-# ── many ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_many_files_get_a_line_each_and_the_worst_status(grade, folder):

@@ -85,9 +85,6 @@ def test_saving(learn, tmp_path, name, begin):
     assert learn("The cat", "--save", name, "--overwrite")[0] == 0
 
 
-# ── exercises ────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("words", "options"),
     [("", {}), ("--step all", {}), ("--step scores", {"step": "scores"}),

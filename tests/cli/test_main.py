@@ -41,12 +41,6 @@ def test_every_verb_explains_itself_names_values_and_ends_in_examples(shell, ver
     assert out.endswith("".join(f"  {command}\n" for command in EXAMPLES[verb]))
 
 
-def test_values_and_arguments_stand_in_columns(shell):
-    _, out, _ = shell("record", "--help")
-    assert re.search(r"^  --text TEXT  +A prompt", out, re.MULTILINE)
-    assert re.search(r"^  MODEL  +A name", out, re.MULTILINE)
-
-
 @pytest.mark.parametrize(
     "command", [line for lines in EXAMPLES.values() for line in lines] + [line for line, _ in START]
 )

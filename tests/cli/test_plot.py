@@ -11,11 +11,6 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.image import imread
 
-import regard
-from regard.axes import Axis, Grid
-from regard.recording import Writer
-from support.recordings import WORDS, Chunk, on_disk, write, write_prompt, write_sighted
-
 SCALE = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 
 
@@ -83,31 +78,13 @@ def test_json(plot, tmp_path):
     assert json.loads(plot("--json")[1])["statistic"] == "non_sink"
 
 
-def test_a_folder_of_ranks(shell, tmp_path):
-    (tmp_path / "ranks").mkdir()
-    on_disk(tmp_path / "ranks" / "rank-0000.regard")
-    assert shell("plot", tmp_path / "ranks", "L0H1")[0] == 0
-    assert (tmp_path / "ranks-L0H1.png").exists()
-
-
-def test_stacks(shell, refused, tmp_path):
-    file = tmp_path / "run.regard"
-    with Writer(file) as writer:
-        write(writer, WORDS, layers=1, stack="encoder")
-        chunks = [Chunk((0, 12), (0, 12), regard.Causal())]
-        write_prompt(writer, chunks, stack="decoder", tokens=False, note=False)
-    asked = "stacks decoder, encoder; give one with --stack"
-    assert asked in refused("plot", file, "--grid", "sink")
-    assert shell("plot", file, "--grid", "sink", "--stack", "decoder")[0] == 0
-    assert shell("plot", file, "decoder.L0H1")[0] == 0
+def test_stacks(shell, refused, stacks, tmp_path):
+    asked = "stacks cross, encoder; give one with --stack"
+    assert asked in refused("plot", stacks, "--grid", "peak")
+    assert shell("plot", stacks, "--grid", "peak", "--stack", "cross")[0] == 0
+    assert shell("plot", stacks, "cross.L0H1")[0] == 0
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"run.regard", "run-decoder-sink.png", "run-decoder.L0H1.png"}
-
-
-def test_a_long_computation_is_announced(plot, monkeypatch):
-    monkeypatch.setattr("regard.cli.terminal._SLOW", 10)
-    assert plot("L0H1", "--max")[2].startswith("computing the map of L0H1")
-    assert plot("L0H1", "--cell", 16, "--overwrite")[2] == ""  # it was kept
+    assert names == {"stacks.regard", "stacks-cross-peak.png", "stacks-cross.L0H1.png"}
 
 
 @pytest.mark.parametrize(
@@ -118,10 +95,8 @@ def test_a_long_computation_is_announced(plot, monkeypatch):
         ("--over-picture --row 8 --dark", "seen-heads-row8-over-picture.png", "heads"),
     ],
 )
-def test_over_the_picture(shell, tmp_path, words, name, kind):
-    with Writer(tmp_path / "seen.regard") as writer:
-        write_sighted(writer, Axis((Grid(4, 5, prefix=1, names=("class",)),)))
-    status, out, _ = shell("plot", tmp_path / "seen.regard", *words.split(), "--json")
+def test_over_the_picture(shell, seen, tmp_path, words, name, kind):
+    status, out, _ = shell("plot", seen, *words.split(), "--json")
     told = json.loads(out)
     assert (status, told["picture"], told["file"]) == (0, kind, str(tmp_path / name))
     assert imread(told["file"]).shape[:2] == (told["height"], told["width"])

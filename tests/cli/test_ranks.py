@@ -14,27 +14,8 @@ import regard
 from cli.conftest import WORDS, Stream
 from parallel.world import launched
 from regard.cli import main
-from regard.cli.ranks import Ranks
 
 TEXT = " ".join((WORDS * 5)[:60])
-
-
-@pytest.mark.parametrize(
-    ("variables", "ranks"),
-    [
-        ({}, None),
-        ({"RANK": "0", "WORLD_SIZE": "1"}, None),
-        ({"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}, Ranks(2, 4, 1)),
-        ({"RANK": "1", "WORLD_SIZE": "2"}, Ranks(1, 2, 0)),
-        ({"WORLD_SIZE": "2"}, None),
-    ],
-)
-def test_which_rank_this_process_is(monkeypatch, variables, ranks):
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    for name, text in variables.items():
-        monkeypatch.setenv(name, text)
-    assert Ranks.here() == ranks
 
 
 def test_two_ranks_write_one_recording(tmp_path: Path, model, shell):

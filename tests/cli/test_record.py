@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
@@ -21,7 +20,6 @@ import regard
 from cli.conftest import WORDS
 from cli.typed import ended, typed, until
 from regard.errors import InputError
-from regard.recording.format import write as append
 
 TEXT = " ".join(WORDS * 3)
 
@@ -39,9 +37,6 @@ def encoder(model: Path, folder: Path, name: str, config: object) -> None:
 
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     getattr(transformers, name)(config).save_pretrained(folder)
-
-
-# ── what is recorded ─────────────────────────────────────────────────────────────────────────
 
 
 def test_the_first_screen(record):
@@ -169,9 +164,6 @@ def test_falcon_is_captured_at_torchs_own_function(record, model):
         np.testing.assert_array_equal(np.triu(rec["L0H3"][:, :], 1), 0)
 
 
-# ── what cannot be recorded ──────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("words", "said", "status"),
     [
@@ -251,9 +243,6 @@ def test_a_model_of_pictures_says_how_it_is_given_one(refused, record, seeing, m
     assert "does not take it: absolute aspect ratio must" in line and "and more" not in line
 
 
-# ── what is left where it stops ──────────────────────────────────────────────────────────────
-
-
 @pytest.fixture
 def again(record):
     """The verb over an older file: its status and its last line, which is alone."""
@@ -307,28 +296,6 @@ def test_a_folder_that_cannot_be_written_to(again, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     status, line = again(older=False)
     assert status == 3 and "cannot be written" in line
-
-
-def test_a_full_disk_is_one_line_and_no_whole_file(again, monkeypatch):
-    room = [60_000]
-
-    def failing(real):
-        def write(descriptor, data, *rest):
-            parts = data if isinstance(data, list | tuple) else [data]
-            room[0] -= sum(memoryview(part).nbytes for part in parts)
-            if room[0] < 0:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return real(descriptor, data, *rest)
-
-        return write
-
-    for name in ("write", "writev", "pwrite", "pwritev"):
-        monkeypatch.setattr(append.os, name, failing(getattr(os, name)))
-    status, line = again(older=False)
-    assert status == 3 and "No space left" in line
-    if Path("run.regard").exists():
-        with regard.open("run.regard") as rec:
-            assert not any(prompt.finished for prompt in rec.prompts)
 
 
 @pytest.mark.parametrize("older", [False, True])

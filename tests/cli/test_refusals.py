@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.axes import Axis, Grid
 from regard.recording import Writer
-from support.recordings import on_disk, write_sighted
+from support.recordings import on_disk
 
 NO_TEXT = "nothing was recorded yet"
 # Words of a command, and what they are answered. R is a recording of two texts, of whose second
@@ -24,26 +23,19 @@ WRONG = [
     ("learn", "no sentence was given"),
     ("learn ''", "the sentence is empty"),
     ("learn 'a b' --web --json", "give --save or --json without it"),
-    ("learn 'a b' --web --save l.html", "give --save or --json without it"),
     ("learn 'a b' --web --no-open --port 70000", "port 70000"),
-    (f"learn '{'w ' * 600}'", "600 tokens and the lesson takes at most 512"),
     ("learn 'The cat' --token dog", "its tokens are The, cat"),
     ("learn 'a b a' --token a", "stands at positions 1, 3"),
     ("learn a --projections unknown", "give identity, random:SEED"),
-    ("learn a --projections random:x", "give a seed"),
     ("learn a --projections gone.json", "no such file"),
     ("learn a --embeddings gone.json", "no such file"),
     ("learn a --d-k 0", "--d-k 0: give a whole number from 1 to 1024"),
-    ("learn a --d-v -3", "--d-v -3"),
     ("learn a --heads -2", "--heads -2: give a whole number from 1 to 64"),
-    ("learn a --heads 3", "does not divide into 3 heads"),
     ("learn a --save lesson.pdf", "give a name that ends in .html or .md or .json"),
-    ("learn a --save lesson", "give a name that ends in"),
     ("learn a --save none/l.html", "cannot be written there"),
     ("learn a --key", "give --exercise SEED with it"),
     ("learn 'The cat' --temperature 0.5", "give --next with it"),
     ("learn 'The cat' --port 8000", "give --web with it"),
-    ("learn 'The cat' --no-open", "give --web with it"),
     ("learn 'The cat' --projections m.json", "w_q (1 × 2) does not multiply; give w_q 4 rows"),
     ("learn a --projections torn.json", "not valid JSON at line 2"),
     # learn --exercise
@@ -51,9 +43,6 @@ WRONG = [
     ("learn --exercise seven", "--exercise 'seven': give a seed ≥ 0"),
     ("learn --exercise 5:1 --save s", "a range that goes up"),
     ("learn --exercise 1:5", "5 sheets need a folder; give --save FOLDER"),
-    ("learn --exercise 1:3 --save x.md", "3 sheets need a folder"),
-    ("learn --exercise 7 --step mask", "the steps are all, projections, scores"),
-    ("learn --exercise 7 --step heads --language fr", "not written in 'fr'"),
     ("learn --exercise 7 --step heads --save s.txt", "ends in .md"),
     ("learn --step scores", "as in --exercise 7 --step scores"),
     ("learn --exercise 7 --heads 2 --vectors features", "--vectors, --heads: an exercise has its"),
@@ -80,21 +69,16 @@ WRONG = [
     ("show R L0H1 --stat sink", "--stat is about the overview; leave out 'L0H1', or --stat"),
     ("show R --stat nonsense", "no statistic 'nonsense'; there are on sinks (sink), off sinks"),
     ("show R L0H1 --row 12", "row 12 does not exist; L0H1 has 0–11"),
-    ("show R L0H1 --row -13", "row -13 does not exist; L0H1 has 0–11"),
     ("show R L0H1 --token zebra", "--token 'zebra': no recorded row has this token"),
     ("show R L0H1 --row 1 --token x", "--row and --token each name rows"),
     ("show R L0H1 --row 1 --rows 1:2", "--row and --rows each name rows"),
     ("show R L0H1 --rows a", "--rows 'a': give a range such as 10:20"),
-    ("show R L0H1 --rows 1:2:3", "give a range such as 10:20"),
-    ("show R L0H1 --rows ''", "give a range such as 10:20"),
     ("show R L0H1 --keys 5:99", "--keys 5:99: not a part of what there is; that is 0:12"),
-    ("show R L0H1 --keys 7:3", "not a part of what there is"),
     ("show R L0H1 --keys 12", "not a part of what there is"),
     ("show R L0H1 --top 0", "--top 0: give a number of keys ≥ 1"),
     ("show R L0H1 --cell 0", "--cell 0: give a number of tokens ≥ 1"),
     ("show R L0H1 --cell 2 --row 1", "--cell is about the map of a whole head"),
     ("show R --prompt 2", "prompt 2 does not exist; this recording has 0–1"),
-    ("show R --prompt -3", "prompt -3 does not exist; this recording has 0–1"),
     ("show R L1H0 --rows 0:3", "it did not fit the budget of 1 kB"),
     ("show R L0H0 --words", "--words is about a whole text"),
     ("show R L0H0 --patch 1,1", "are no patches"),
@@ -114,16 +98,11 @@ WRONG = [
     ("plot R --entropy --grid sink", "--grid is for a picture of all heads"),
     ("plot R L0H1 --row 3 --max", "--max is for a picture of a head"),
     ("plot R L0H1 --stack x", "--stack is for a picture of all heads"),
-    ("plot R L9H1", "layer 9 does not exist; this recording has 0–1"),
-    ("plot R L0H1 --row 99", "row 99 does not exist; L0H1 has 0–11"),
-    ("plot R L0H1 --prompt 7", "prompt 7 does not exist; this recording has 0–1"),
     ("plot R --prompt 7", "prompt 7 does not exist"),
-    ("plot R --grid nonsense", "no statistic 'nonsense'; there are on sinks"),
     ("plot R --stack cross", "there is no stack 'cross'"),
     ("plot R L0H1 --cell 0", "a cell of 0 tokens; give a number ≥ 1"),
     ("plot R L1H1 --cell 3", "budget of 1 kB"),
     ("plot R L0H1 --size large", "--size 'large': give width and height in inches"),
-    ("plot R L0H1 --size 1x1", "give sides of 2.5–60 inches"),
     ("plot R L0H1 --dpi 3", "give 30–1200 dpi"),
     ("plot R L0H1 --dpi many", "--dpi many: give a whole number"),
     ("plot R L0H1 -o a.jpg", "'a.jpg' is not the name of a picture; give a.png or a.svg"),
@@ -142,13 +121,7 @@ WRONG = [
     ("export R --to csv --what rows,top", "--what rows,top: a table holds one of them"),
     ("export R --to npz --what magic", "--to npz takes statistics, rows, lse"),
     ("export R --to csv --heads L7", "heads 'L7': means no recorded head"),
-    ("export R --to csv --prompt 3", "prompt 3 does not exist; this recording has 0"),
     ("export R --to csv --rows 1:2", "--rows: statistics are of whole heads"),
-    ("export R --to csv --what rows --rows 9:99", "rows 9:99: not a part of"),
-    ("export R --to csv --what rows --rows x", "--rows 'x': give a range such as"),
-    ("export R --to csv --what rows --keys 1", "keys: rows cannot be restricted to"),
-    ("export R --to csv --what training", "no training was monitored here"),
-    ("export R --to csv --what top --top 0", "--top 0: give a number of keys ≥ 1"),
     ("export R --to csv --what weights", "name heads of other layers"),
     ("export R --to npz --what qk", "name heads of other layers"),
     ("export R --to npz -o run.regard --overwrite", "the recording itself; give another name"),
@@ -159,8 +132,6 @@ WRONG = [
     ("report R --json --markdown", "two forms"),
     ("report R --top -1", "--top -1"),
     ("report R --prompt 7", "prompt 7 does not exist; this recording has 0"),
-    ("report R --needle 10:999", "--needle 10:999: not a part"),
-    ("report R --needle x", "give a range such as 10:20"),
     ("report R -o none/a.md", "cannot be written there"),
     ("report R -o page.xyz", "give .md, .json, .html or .txt"),
     ("report R -o page.html --heads L0H9", "L0"),
@@ -177,7 +148,6 @@ WRONG = [
     ("view --no-open --port 70000 R", "port 70000"),
     ("play --script script.txt", "script.txt:1: 'jump' is no step"),
     ("models nope", "no model called 'nope': known names are smollm2, minilm, whisper-tiny.en"),
-    ("models nope --fetch", "no model called 'nope'"),
     ("models --fetch", "say which: regard models NAME --fetch"),
     ("models --remove", "say which: regard models NAME --remove"),
     ("models minilm --fetch --remove", "give one of --fetch, --verify and --remove"),
@@ -188,7 +158,6 @@ WRONG = [
     ("bench cpu --tokens ''", "give whole numbers"),
     ("bench cpu --dtype int8", "give one of float32"),
     ("prepare --dims 300", "head dim 300 is above 256"),
-    ("prepare --dims wide", "--dims 'wide': give whole numbers"),
     ("prepare --masks diagonal", "'diagonal' is none of none, causal, window, lengths"),
     ("prepare --dtypes float8", "'float8' is none of bfloat16, float16, float32"),
     ("prepare", "there are no GPU kernels to compile here: there is no CUDA GPU"),
@@ -233,22 +202,14 @@ def place(file, tmp_path):
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory):
-    """A recording with a picture."""
-    path = tmp_path_factory.mktemp("seen") / "seen.regard"
-    with Writer(path) as writer:
-        write_sighted(writer, Axis((Grid(4, 5, prefix=1, names=("class",)),)))
-    return path
-
-
-def words_of(line: str, seen: object = "", path: object = "") -> list[str]:
-    put = {"R": "run.regard", "E": "empty.regard", "P": str(seen), "M": "hand.json", "Q": str(path)}
+def words_of(line: str, picture: object = "", path: object = "") -> list[str]:
+    put = {"R": "run.regard", "E": "empty.regard", "M": "hand.json"}
+    put |= {"P": str(picture), "Q": str(path)}
     return [put.get(word, word) for word in shlex.split(line)]
 
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: row[0][:60])
-def test_wrong_words_are_one_line_that_says_what_would_be_right(refused, place, seen, row):
+def test_wrong_words_are_one_line_that_says_what_would_be_right(refused, place, sighted, row):
     line, words, *status = row
     (place / "empty").mkdir()
     (place / "script.txt").write_text("jump\n")
@@ -256,7 +217,7 @@ def test_wrong_words_are_one_line_that_says_what_would_be_right(refused, place, 
     (place / "torn.json").write_text('{"w_q": [[1, 0],\n [0, }')
     if "run.png" in line:
         on_disk(place / "run.png")
-    assert words in refused(*words_of(line, seen), status=status[0] if status else 2)
+    assert words in refused(*words_of(line, sighted), status=status[0] if status else 2)
 
 
 @pytest.mark.parametrize(("line", "options"), NUMBERS, ids=[line for line, _ in NUMBERS])

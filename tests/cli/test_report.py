@@ -16,7 +16,6 @@ from regard.recorder.drive import drive
 from regard.recorder.tokens import Encoded
 from regard.recording import Writer
 from regard.recording.schema import CONTENTS
-from support.recordings import Chunk, write_recording
 from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 from viewer.shell import Elements
 
@@ -54,12 +53,6 @@ def test_labels_with_numbers_and_rows(report, monkeypatch, columns):
     assert "knock the head out" in flat and "not looked for: retrieval" in flat
 
 
-@pytest.mark.parametrize("top", [0, 3])
-def test_as_many_as_asked_for(report, top):
-    out = report("--top", top)[1]
-    assert out.count("deviations from its layer") == top and f"({top} of " in out
-
-
 def test_json_is_whole_and_plain(report):
     status, out, _ = report("--json", "--top", 2, "--needle", "10:20")
     document = json.loads(out)
@@ -92,14 +85,6 @@ def test_printed_or_written_to_a_file(report, tmp_path, name, words, start):
         assert max(map(len, written.splitlines())) <= 100
 
 
-def test_a_recording_that_was_not_finished_says_so(shell, tmp_path):
-    with Writer(tmp_path / "open.regard") as writer:
-        chunk = Chunk((0, 60), (0, 60), regard.Causal())
-        write_recording(writer, chunks=[chunk], note=False)
-    status, out, _ = shell("report", tmp_path / "open.regard")
-    assert status == 0 and "was not finished" in out
-
-
 def test_an_eviction_says_which_keys_go_and_what_is_lost(report, refused, planted):
     status, out, err = report("--top", 0, "--evict", "observed", "--budget", 0.5)
     assert (status, err) == (0, "")
@@ -116,9 +101,6 @@ def test_an_eviction_says_which_keys_go_and_what_is_lost(report, refused, plante
     assert "```text\neviction by tova" in report("--markdown", "--evict", "tova")[1]
     line = refused("report", planted, "--evict", "h2o", "--budget", 0.1)
     assert "which always stay" in line
-
-
-# ── the page, and training runs ──────────────────────────────────────────────────────────────
 
 
 def test_a_page_is_written_and_says_what_it_carries(shell, file, tmp_path):
@@ -154,9 +136,6 @@ def test_a_training_run_alone_is_told_and_carried(shell, refused, tmp_path):
     assert "<title>run.regard · training</title>" in page
     for words in ("--causal", "--needle 1:2", "--prompt 1", "-o a.html --heads L0"):
         assert "nothing was recorded yet" in refused("report", run, *words.split())
-
-
-# ── knock-outs ───────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")

@@ -11,20 +11,15 @@ import numpy as np
 import pytest
 
 import regard
-from regard.axes import Axis, Grid
 from regard.recording import Writer
 from regard.recording.schema import Prompt
 from support.recordings import (
-    HOSTILE,
     WORDS,
     Chunk,
-    causal,
     growing,
     on_disk,
     write,
-    write_prompt,
     write_recording,
-    write_sighted,
 )
 
 VIEWS = ["", "L0H1", "L1H1", "L0H1 --row -1", "L0H1 --token cat", "L0H1 --rows 2:9 --keys :5"]
@@ -46,9 +41,6 @@ def told(show):
         return json.loads(out)
 
     return run
-
-
-# ── views ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("columns", [24, 50, 80, 200])
@@ -114,18 +106,7 @@ def test_another_prompt(show, told, recorded):
     assert "prompt 1" in show(recorded, "L0H1", "--prompt", -1)[1]
 
 
-def test_a_folder_of_ranks(show, tmp_path):
-    on_disk(tmp_path / "rank-0000.regard")
-    status, out, err = show(tmp_path, "L0H1")
-    assert (status, err) == (0, "") and out.startswith("L0H1 ")
-
-
-def test_stacks_by_name(show, refused, tmp_path):
-    stacks = tmp_path / "stacks.regard"
-    with Writer(stacks) as writer:
-        write_recording(writer, chunks=causal(12), stack="encoder")
-        cross = [Chunk((0, 7), (0, 12))]
-        write_prompt(writer, cross, stack="cross", kind="cross", tokens=False, note=False)
+def test_stacks_by_name(show, refused, stacks):
     out = show(stacks)[1]
     assert "\nencoder, " in out and "\ncross, " in out
     assert show(stacks, "cross.L0H1")[1].startswith("cross.L0H1 · 7 × 12 tokens")
@@ -178,9 +159,6 @@ def test_a_long_text_names_a_cell_that_fits_and_announces_what_takes_long(
     assert "max of 4×4" in out and show(path, "L0H1", "--cell", 16)[2] == ""  # it was kept
 
 
-# ── JSON ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_json_equals_python(told, recorded):
     assert told(recorded)["stacks"] and "map" not in told(recorded, "L1H1")
     assert "map" not in told(recorded, "L0H1"), "no matrix unless asked"
@@ -196,21 +174,6 @@ def test_json_equals_python(told, recorded):
         np.testing.assert_array_equal(grids["entropy"], rec.grid("entropy"))
         cells = told(recorded, "L0H1", "--cell", 6)["map"]["weights"]
         np.testing.assert_allclose(np.array(cells, float)[1], head.pooled(6)[1])
-
-
-def test_json_of_hostile_tokens_is_whole(told, hostile):
-    assert told(hostile, "L0H1", "--rows", "2:9")["query_tokens"] == HOSTILE[2:9]
-
-
-# ── pictures ─────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def seen(tmp_path):
-    """A recording with a picture of 4 × 5 patches."""
-    with Writer(tmp_path / "seen.regard") as writer:
-        write_sighted(writer, Axis((Grid(4, 5, prefix=1, names=("class",)),)))
-    return tmp_path / "seen.regard"
 
 
 def test_a_patch_is_shown_by_its_row_and_column(show, seen):

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import regard
 from fuzz.hooks import PLAIN
-from recorder.models import Plain, Stack, tiny, tokens
+from recorder.models import Stack, tiny, tokens
 from regard.errors import InputError, UnavailableError
 
 IDS = tokens(9)
@@ -54,18 +54,6 @@ def in_thread(call: Callable[[], Any]) -> Any:
     """What it returns or raises in a thread of its own, without this one's context."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(call).result()
-
-
-# ── order ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_two_monitors_measure_the_same_of_torchs_function() -> None:
-    model = Plain()
-    with regard.Monitor(model) as outer, regard.Monitor(model) as inner:
-        model(X).sum().backward()
-        samples = outer.step(), inner.step()
-    for name in ("peak", "normalized_entropy", "max_score"):
-        torch.testing.assert_close(*(torch.from_numpy(sample[name]) for sample in samples))
 
 
 def test_a_prompt_that_failed_is_not_finished() -> None:
@@ -139,9 +127,6 @@ def test_the_collector_may_run_at_any_moment() -> None:
     assert (nn.Module._call_impl, nn.Module.__call__) == PLAIN
 
 
-# ── the model and its configuration ──────────────────────────────────────────────────────────
-
-
 def test_the_configuration_keeps_its_implementation(tmp_path: Any) -> None:
     model = tiny("llama", attn_implementation="sdpa")
     with regard.record(model):
@@ -182,9 +167,6 @@ def test_adapters_added_and_merged_inside() -> None:
             run(adapted.merge_and_unload())
             assert monitor.step() is not None
     assert rec.stacks == {"": (2, 4)} and len(rec.recording.prompts) == 3
-
-
-# ── threads and tasks ────────────────────────────────────────────────────────────────────────
 
 
 def test_threads_with_knock_outs_of_their_own(model: nn.Module) -> None:

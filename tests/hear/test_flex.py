@@ -177,9 +177,6 @@ def test_a_learned_bias_is_left_to_torch_which_knows_its_gradient() -> None:
     np.testing.assert_allclose(sample["peak"][0], peak, atol=1e-5)
 
 
-# ── what is too large for a file ─────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("mask", ["causal", "window", "texts"])
 @torch.no_grad()
 def test_runs_of_keys_and_slopes_are_held_whatever_the_length(

@@ -33,9 +33,6 @@ def same_weights(recording: Any, right: Any) -> None:
             np.testing.assert_allclose(mine[head.label][:, :], head[:, :], atol=1e-6)
 
 
-# ── transformers and torch ───────────────────────────────────────────────────────────────────
-
-
 class Wrapped(nn.Module):
     """A module around a model, with an attention of its own on top."""
 
@@ -111,24 +108,6 @@ def test_nothing_is_missing_of_a_family_that_is_recorded(name: str) -> None:
 
 
 @torch.no_grad()
-def test_the_fast_path_of_torchs_encoder() -> None:
-    torch.manual_seed(0)
-    layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True)
-    model = nn.TransformerEncoder(layer, 2).eval()
-    absent = torch.arange(6).expand(2, 6) >= torch.tensor([[6], [4]])
-    plain = model(X, src_key_padding_mask=absent)
-    with regard.record(model) as rec:
-        output = model(X, src_key_padding_mask=absent)
-    torch.testing.assert_close(output[~absent], plain[~absent])
-    weights = model.layers[0].self_attn(X, X, X, absent, average_attn_weights=False)[1]
-    assert rec.stacks == {"": (2, 4)}
-    for number, prompt in enumerate(rec.recording.prompts):
-        count = int((~absent[number]).sum())  # padding is no row
-        right = weights[number, 2, :count, :count].numpy()
-        np.testing.assert_allclose(prompt["L0H2"][:, :], right, atol=1e-5)
-
-
-@torch.no_grad()
 def test_an_exported_model() -> None:
     model = Torch().eval()
     exported = torch.export.export(model, (X,)).module()
@@ -153,9 +132,6 @@ def test_compiled_parts(whole: bool) -> None:
         plain(ids)
     assert rec.stacks == right.stacks == {"": (2, 4)}
     same_weights(rec.recording, right.recording)
-
-
-# ── modules with another way ─────────────────────────────────────────────────────────────────
 
 
 class Attention(nn.Module):
@@ -219,9 +195,6 @@ def test_processors_of_diffusers(kind: str) -> None:
     shapes = {head.shape for head in rec.recording.prompts[0]}
     assert shapes == {(64, 64), (64, 7), (16, 16), (16, 7)}
     assert {type(processor).__name__ for processor in model.attn_processors.values()} == {kind}
-
-
-# ── weights that are elsewhere ───────────────────────────────────────────────────────────────
 
 
 def offloaded(model: Any, how: str, folder: Path) -> Any:

@@ -30,9 +30,6 @@ def joined(x: Tensor) -> Tensor:
     return x.transpose(-2, -3).flatten(-2)
 
 
-# ── attention that cannot be heard ───────────────────────────────────────────────────────────
-
-
 def by_hand(_: Any, x: Tensor) -> Tensor:
     """Attention as a textbook writes it."""
     q = heads_of(x)
@@ -165,9 +162,6 @@ def test_the_file_the_terminal_and_the_report_say_so(tmp_path: Path) -> None:
         assert line in CliRunner().invoke(app, [command, str(path)]).output
 
 
-# ── nothing is heard ─────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("name", BLIND)
 def test_a_model_that_cannot_be_heard_is_refused_before_a_file_is_made(
     name: str, tmp_path: Path
@@ -242,9 +236,6 @@ def test_nothing_but_other_attention_is_an_error_that_names_it() -> None:
         monitor.step()
 
 
-# ── no false word ────────────────────────────────────────────────────────────────────────────
-
-
 class MyAttention(nn.Module):
     """Around an attention that is heard, with parts that are called alike."""
 
@@ -313,9 +304,6 @@ def test_layers_that_were_not_asked_for_are_not_named() -> None:
     with regard.record(model, layers=[1]) as rec:
         model(tokens(8))
     assert rec.unheard == ()
-
-
-# ── attention between channels ───────────────────────────────────────────────────────────────
 
 
 class Mixes(nn.Module):

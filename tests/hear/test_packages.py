@@ -184,9 +184,6 @@ def test_a_step_that_is_monitored() -> None:
     np.testing.assert_allclose(sample["peak"][0], right, atol=1e-5)
 
 
-# ── one after the other ────────────────────────────────────────────────────────────────────────
-
-
 STARTS = torch.tensor([0, 3, 7], dtype=torch.int32)
 ENGINE = DotProductAttention(4, 8, "thd", "padding_causal")
 
@@ -295,9 +292,6 @@ def test_a_batch_that_regard_attends_without_its_padding(causal: bool) -> None:
     np.testing.assert_allclose(sample["peak"][0], right, atol=1e-5)
 
 
-# ── caches ─────────────────────────────────────────────────────────────────────────────────────
-
-
 class Cached(nn.Module):
     """Writes on from a cache of its own: (2, room, 2, 8), or pages of four tokens."""
 
@@ -325,9 +319,6 @@ def test_a_cache(paged: bool, options: dict[str, Any]) -> None:
     agrees(recorded(Cached(paged, **options), IDS[:2]), 2, layers=1)
 
 
-# ── Transformer Engine ─────────────────────────────────────────────────────────────────────────
-
-
 def engine(layout: str, kind: str, **given: Any) -> Layer:
     """A layer around it, whose attributes are the capital ones."""
     core = DotProductAttention(4, 8, layout, kind)
@@ -346,9 +337,6 @@ def test_transformer_engine_pads_by_lengths() -> None:
     starts = torch.tensor([0, 7, 11])
     model = engine("bshd", "padding_causal", cu_seqlens_q=starts, cu_seqlens_kv=starts)
     agrees(recorded(model, X), 2, layers=1)
-
-
-# ── what cannot be said ────────────────────────────────────────────────────────────────────────
 
 
 def of_engine(attributes: dict[str, Any] | None = None, **given: Any) -> Layer:

@@ -41,9 +41,6 @@ def same(recording: Any, right: Any) -> None:
             np.testing.assert_array_equal(mine[head.layer, head.head][:, :], head[:, :])
 
 
-# ── where it begins ──────────────────────────────────────────────────────────────────────────
-
-
 class Around(nn.Module):
     """A wrapper that is never called itself: a LightningModule, an adapter."""
 
@@ -63,17 +60,6 @@ def test_a_part_of_it_gives_what_the_whole_gives() -> None:
     written = recorded(model, lambda: model.generate(**options))
     assert len(written.prompts[0].tokens) == 9
     same(recorded(around, lambda: around.model.generate(**options)), written)
-
-
-def test_lora_of_peft() -> None:
-    import peft
-
-    model = peft.get_peft_model(
-        tiny("llama"), peft.LoraConfig(target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
-    ).eval()
-    options = {"input_ids": tokens(7), "max_new_tokens": 3, "do_sample": False}
-    recording = recorded(model, lambda: model.generate(**options))
-    assert recording.stacks == {"": (2, 4)} and len(recording.prompts[0].tokens) == 9
 
 
 def test_the_towers_of_clip_alone() -> None:
@@ -117,9 +103,6 @@ def test_a_part_that_runs_again_for_its_gradients_is_not_another_text(reentrant:
             x = x + checkpoint(block, x, use_reentrant=reentrant)
         x.sum().backward()
     assert rec.stacks == {"": (3, 4)} and len(rec.recording.prompts) == 2
-
-
-# ── what it is given ─────────────────────────────────────────────────────────────────────────
 
 
 class Takes(Torch):
@@ -217,9 +200,6 @@ def test_a_call_without_tokens_is_left_out(empty: Tensor) -> None:
         recorded(model, lambda: model([empty.long()]))
 
 
-# ── layers ───────────────────────────────────────────────────────────────────────────────────
-
-
 class Universal(nn.Module):
     """One layer, three times, with something before it that is no input."""
 
@@ -245,11 +225,6 @@ def test_a_layer_that_runs_several_times_is_several(before: nn.Module) -> None:
     model = Universal(before)
     recording = recorded(model, lambda: model(torch.randn(2, 6, 32)))
     assert recording.stacks == {"": (3, 4)} and len(recording.prompts) == 2
-
-
-def test_a_layer_that_albert_shares_is_several() -> None:
-    model = tiny("albert", embedding_size=16, num_hidden_layers=3)
-    assert recorded(model, lambda: model(tokens(12))).stacks == {"": (3, 4)}
 
 
 class Tree(nn.Module):

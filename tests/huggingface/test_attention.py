@@ -82,9 +82,6 @@ def check(output: Tensor, attention: Any, wanted: tuple[Tensor, Tensor]) -> None
     assert not wanted[1][..., reach:].any()
 
 
-# ── who sees whom ────────────────────────────────────────────────────────────────────────────
-
-
 def lower(queries: int = L, keys: int = L, last: int = 0) -> Tensor:
     """True on and below a diagonal."""
     return torch.ones(queries, keys).tril(last).bool()
@@ -191,9 +188,6 @@ def test_one_token_after_a_compressed_cache_sees_what_is_left(keys: int) -> None
                 regard_attention(Layer(), *tensors(count, keys), wrong)
 
 
-# ── numbers ──────────────────────────────────────────────────────────────────────────────────
-
-
 def test_every_keyword_has_its_effect() -> None:
     qkv, dice = tensors(), torch.Generator().manual_seed(9)
     sink, bias = torch.randn(HQ, generator=dice), torch.randn(1, HQ, L, 9, generator=dice)
@@ -241,18 +235,6 @@ def test_masks_of_users_are_booleans_or_numbers() -> None:
     slopes = torch.randn(B, HQ, L, L, generator=dice)
     check(*regard_attention(Layer(), *qkv, slopes), definition(qkv, EVERY, bias=slopes))
 
-
-def test_gradients_are_those_of_the_definition() -> None:
-    leaves = [t.requires_grad_() for t in (*tensors(), torch.randn(HQ), torch.randn(1, HQ, L, L))]
-    q, k, v, sink, bias = leaves
-    output, _ = regard_attention(Layer(), q, k, v, None, s_aux=sink, position_bias=bias)
-    right, _ = definition((q, k, v), CAUSAL, bias=bias, sink=sink)
-    grads = (torch.autograd.grad(x.square().sum(), leaves) for x in (output, right))
-    for mine, exact in zip(*grads, strict=True):
-        assert_close(mine, exact, rtol=0, atol=1e-5 * float(exact.abs().max()))
-
-
-# ── what the reference disagrees on ──────────────────────────────────────────────────────────
 
 LOW = torch.finfo(torch.float32).min
 
@@ -331,9 +313,6 @@ def test_where_sdpa_would_get_no_mask_a_layer_that_is_not_causal_sees_everything
         assert a is not None and bool(a.dense().all()) is everything
 
 
-# ── what is handed out, and held ─────────────────────────────────────────────────────────────
-
-
 def test_key_heads_are_neither_repeated_nor_copied_and_a_change_is_noticed() -> None:
     query, key, value = tensors()
     _, a = regard_attention(Layer(), query, key, value, None)
@@ -380,8 +359,6 @@ def test_layers_hand_the_attention_out_only_when_asked(name: str) -> None:
     for hook in hooks:
         hook.remove()
 
-
-# ── refused ──────────────────────────────────────────────────────────────────────────────────
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: {"cache": object()}, UnavailableError, "continuous batching"),

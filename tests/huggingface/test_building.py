@@ -39,7 +39,7 @@ from transformers.models.git import modeling_git
 
 import regard
 import warm
-from huggingface.zoo import BLIND, FAMILIES, answer_of, build, inputs_of, model_of
+from huggingface.zoo import BLIND, FAMILIES, build, inputs_of, model_of
 from installed import needs
 from regard.errors import DTypeError, RegardWarning, UnavailableError
 from regard.huggingface import regard_attention, register, supported_families, using
@@ -57,9 +57,6 @@ def implementations(model: nn.Module) -> list[str]:
     """What each configuration in a model says, parts and parts of parts."""
     configs = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
     return [c._attn_implementation for c in configs.values() if isinstance(c, PreTrainedConfig)]
-
-
-# ── families ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", BLIND)
@@ -87,7 +84,7 @@ def test_a_family_that_cannot_follow_is_refused_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_that_follows_is_built_and_switched_in_silence(name: str) -> None:
-    assert name.removesuffix("_text") in supported_families()
+    assert name in supported_families()
     with in_silence():
         model = build(FAMILIES[name], "regard")
         model.set_attn_implementation("eager")
@@ -96,19 +93,6 @@ def test_a_family_that_follows_is_built_and_switched_in_silence(name: str) -> No
     modules = sight(model)
     assert modules.seen and list(modules.unseen) == ["vision_model.head"] * (name == "siglip")
     assert not calls_torch(model)
-
-
-@pytest.mark.parametrize("name", ["llama", "bart", "clip"])
-@torch.no_grad()
-def test_a_model_is_built_with_it_and_switched_to_it(name: str) -> None:
-    inputs = inputs_of(FAMILIES[name].kind)
-    wanted = answer_of(model_of(name)(**inputs))
-    model = build(FAMILIES[name], "regard")
-    torch.testing.assert_close(answer_of(model(**inputs)), wanted, rtol=1e-4, atol=1e-4)
-    model.set_attn_implementation("eager")
-    assert torch.equal(answer_of(model(**inputs)), wanted)
-    model.set_attn_implementation("regard")
-    torch.testing.assert_close(answer_of(model(**inputs)), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_the_name_stands_in_both_interfaces_however_often_it_is_registered() -> None:
@@ -142,30 +126,6 @@ def test_in_a_process_that_has_imported_nothing(missing: bool) -> None:
     assert done.stdout.startswith("gptj does not dispatch its attention"), done.stderr
 
 
-# ── which modules dispatch ───────────────────────────────────────────────────────────────────
-
-
-class Unseen(nn.Module):
-    """Computes by itself."""
-
-
-class SelfAttention(Unseen):
-    """Looks like attention."""
-
-
-class Around(nn.Module):
-    """Holds others."""
-
-    def __init__(self, **inside: nn.Module) -> None:
-        super().__init__()
-        for name, module in inside.items():
-            self.add_module(name, module)
-
-
-class AttentionBlock(Around):
-    """Looks like attention from outside."""
-
-
 class Decorated(nn.Module):
     """Dispatches in a function inside a decorated method."""
 
@@ -182,15 +142,8 @@ class Inherits(Decorated):
 
 
 def test_a_method_that_dispatches_is_found_wherever_it_is() -> None:
-    layer = model_of("llama").model.layers[0].self_attn
-    nested = sight(AttentionBlock(inner=layer))
-    assert list(nested.seen) == ["inner"] and not nested.unseen
-    outermost = Around(one=AttentionBlock(inner=SelfAttention()), other=Unseen())
-    assert list(sight(outermost).unseen) == ["one"]
-    assert list(sight(Around(a=Decorated(), b=Inherits(), c=Unseen())).seen) == ["a", "b"]
-
-
-# ── models of several parts ──────────────────────────────────────────────────────────────────
+    model = nn.ModuleDict({"a": Decorated(), "b": Inherits(), "c": nn.Linear(2, 2)})
+    assert list(sight(model).seen) == ["a", "b"]
 
 
 def captioner() -> VisionEncoderDecoderConfig:
@@ -339,9 +292,6 @@ def test_a_family_of_tables_and_of_others_is_built_with_the_class_it_would_have_
     mine = model(**inputs).last_hidden_state
     model.set_attn_implementation("eager")
     torch.testing.assert_close(mine, model(**inputs).last_hidden_state)
-
-
-# ── for as long as a block lasts ─────────────────────────────────────────────────────────────
 
 
 def test_every_part_is_switched_and_switched_back_to_its_own() -> None:

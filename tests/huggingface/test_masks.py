@@ -18,11 +18,11 @@ from transformers import BigBirdPegasusConfig, BloomConfig, LlamaConfig, masking
 from transformers.models.bigbird_pegasus import modeling_bigbird_pegasus  # noqa: F401
 from transformers.models.bloom import modeling_bloom  # noqa: F401
 
-from huggingface.cells import causal_mask, cells, descriptor_cells, is_intervals, theirs
+from huggingface.cells import causal_mask, descriptor_cells, is_intervals, theirs
 from installed import needs
 from regard.errors import UnavailableError
 from regard.huggingface import MaskDescriptor, regard_mask
-from regard.mask import Causal, Extent, Mask, Padding, Rule, Table, Window
+from regard.mask import Causal, Mask, Padding, Rule, Table
 from regard.mask.base import Both, Either
 
 BATCH, POSITIONS = 2, 24
@@ -100,9 +100,6 @@ def leaves(mask: Mask | None) -> list[Mask]:
     return [] if mask is None else [mask]
 
 
-# ── every cell ───────────────────────────────────────────────────────────────────────────────
-
-
 @st.composite
 def stands(draw: st.DrawFn) -> dict[str, Any]:
     """Queries and keys anywhere among the positions, also before and behind each other; slots of a
@@ -148,40 +145,6 @@ def test_a_prefill_is_intervals(name: str) -> None:
             assert is_intervals(mask, BATCH, 20, 20)
 
 
-CASES: list[tuple[Any, dict[str, Any], Mask | None, int]] = [
-    (CAUSAL, asked(1, 5, 5), Causal("end"), 5),
-    (CAUSAL, asked(1, 3, 9, q_offset=6), Causal("end"), 9),
-    (CAUSAL, asked(1, 1, 7, q_offset=6), None, 7),  # what hides nothing is no mask
-    (window(4), asked(1, 5, 5), Both(Window(3, None), Causal()), 5),
-    (window(4), asked(1, 4, 4), Causal(), 4),
-    (window(4), asked(1, 1, 4, q_offset=9, kv_offset=6), None, 4),
-    (window(4), asked(1, 1, 5, q_offset=9, kv_offset=5), Window(3, None), 5),
-    (CAUSAL, asked(1, 5, 16), Causal("end"), 5),  # the rest of a static cache is not written
-    (CAUSAL, asked(1, 1, 16, q_offset=7), None, 8),
-    (CAUSAL, asked(2, 6, 6, attention_mask=torch.ones(2, 6).bool()), Causal(), 6),
-    (BOTH_WAYS, asked(1, 5, 16), None, 16),
-]
-
-
-@pytest.mark.parametrize(("function", "at", "mask", "reach"), CASES)
-def test_plain_cases_have_plain_names(function: Any, at: Any, mask: Any, reach: int) -> None:
-    descriptor = regard_mask(**at, mask_function=function)
-    assert descriptor is not None and (descriptor.mask, descriptor.reach) == (mask, reach)
-
-
-def test_strange_functions_stay_rules_asked_in_tiles() -> None:
-    mask = made(even, 2, 3, 5).mask
-    assert isinstance(mask, Rule)
-    assert isinstance(made(even, 2, 1, 5, q_offset=2).mask, Padding), "one row is asked at once"
-    assert made(either(CAUSAL, even), 1, 5, 16).reach == 16
-    assert made(both(even, CAUSAL), 1, 5, 16).reach == 5
-    whole = cells(mask, 2, 3, 5)
-    for entry in range(2):
-        i, j = torch.arange(3), torch.arange(5)
-        alone = mask.select((entry,)).allows(i, j, Extent(3, 5, (2,)))
-        assert torch.equal(alone[0], whole[entry])
-
-
 def test_a_function_that_cannot_broadcast_is_asked_cell_by_cell() -> None:
     table = torch.rand(POSITIONS, POSITIONS, generator=torch.Generator().manual_seed(0)) < 0.5
 
@@ -204,9 +167,6 @@ def test_a_namesake_is_not_mistaken_for_transformers_own() -> None:
     changed = masking_utils.sliding_window_overlay(2)
     changed.__qualname__ = "chunked_overlay.<locals>.inner_mask"  # holds what that one does not
     assert isinstance(made(changed, 1, 3, 5).mask, Rule)
-
-
-# ── padding, and where None may stand ────────────────────────────────────────────────────────
 
 
 def test_queries_that_are_padding_are_noted_where_queries_and_keys_are_the_same() -> None:
@@ -274,9 +234,6 @@ for _ in range(2):
     assert first == later == "tensor([[ True,  True, False]])"
 
 
-# ── by transformers' own makers ──────────────────────────────────────────────────────────────
-
-
 def test_a_mask_that_is_added_to_scores_is_eagers() -> None:
     """BigBird-Pegasus has eager attention alone, and adds its mask in an encoder of its own."""
     config = BigBirdPegasusConfig(attn_implementation="regard")
@@ -287,19 +244,6 @@ def test_a_mask_that_is_added_to_scores_is_eagers() -> None:
     assert (torch.ones(1, 1, 3, 3) + mask)[0, 0].tolist() == [
         [1, low, low], [1, 1, low], [1, 1, low],
     ]  # fmt: skip
-
-
-def test_a_users_function_is_combined_with_the_causal_one() -> None:
-    tokens = torch.tensor([[0, 0, 1, 1, 0]])
-
-    def same_kind(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return (tokens[b, q] == 1) & (tokens[b, k] == 1)
-
-    mask = causal_mask(LLAMA, torch.zeros(1, 5, 4), or_mask_function=same_kind)
-    wanted = torch.ones(5, 5).tril().bool()
-    wanted[2, 3] = True
-    assert torch.equal(descriptor_cells(mask, 1, 5, 5)[0], wanted)
-    assert isinstance(mask.mask.right, Rule)
 
 
 @pytest.mark.parametrize("kind", ["causal", "sliding_window_causal", "chunked_causal"])
@@ -320,8 +264,6 @@ def test_a_family_that_would_not_call_the_attention_function_is_told_so() -> Non
     with pytest.raises(UnavailableError, match="bloom does not dispatch"):
         regard_mask(**asked(1, 3, 3, config=BloomConfig()))
 
-
-# ── where a tensor is expected ───────────────────────────────────────────────────────────────
 
 DENSE = torch.ones(3, 3).tril().bool().expand(2, 1, 3, 3)
 

@@ -79,9 +79,6 @@ def same_weights(layer: regard.Attention | Tensor, eager: Tensor) -> None:
     assert not eager[..., layer.shape[-1] :][sees].any()
 
 
-# ── a forward pass ───────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(("name", "padding"), PREFILLS)
 @torch.no_grad()
 def test_a_forward_pass_is_eagers(name: str, padding: str, monkeypatch: Any) -> None:
@@ -104,29 +101,6 @@ def test_a_forward_pass_is_eagers(name: str, padding: str, monkeypatch: Any) -> 
         same_weights(layer, eager[place])
         even = 1 / eager[place].shape[-1]
         assert eager[place].amax(-1).mean() > 1.5 * even, "rows so even that mistakes hide in them"
-
-
-@pytest.mark.parametrize("name", [n for n, kind in KINDS.items() if "left" in PADDINGS[kind]])
-@torch.no_grad()
-def test_a_forward_pass_is_sdpas_where_the_model_ran_on_sdpa(name: str) -> None:
-    model = model_of(name)
-    try:
-        model.set_attn_implementation("sdpa")
-    except ValueError:  # gpt_oss: no such implementation
-        assert not model._supports_sdpa
-        return
-    try:
-        # ModernBERT until 5.6 cannot be switched; on Gemma 2's soft cap transformers' sdpa raises
-        cannot = getattr(model.config, "attn_logit_softcapping", None) is not None
-        if cannot or model.config._attn_implementation == "eager":
-            return
-        for side in ("left", "right"):
-            inputs = inputs_of(KINDS[name], side)
-            wanted = model(**inputs)
-            with seen(model):
-                same_numbers(model(**inputs), wanted)
-    finally:
-        model.set_attn_implementation("eager")
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -179,8 +153,6 @@ def test_low_precision_loses_no_more_than_eager(name: str, how: str) -> None:
     lost = (eager.float() - exact).abs().max()
     assert lost > 0 and (out.logits.float() - exact).abs().max() <= FACTOR * lost
 
-
-# ── writing ──────────────────────────────────────────────────────────────────────────────────
 
 WRITTEN = [*((name, {}) for name in GENERATORS),
            *((name, {"cache_implementation": "static", "disable_compile": True})
@@ -250,9 +222,6 @@ def test_tokens_in_chunks_are_eagers_and_those_at_once(name: str, cache: str) ->
         for one, other in zip(layers, eager, strict=True):
             for layer, weights in zip(one, other, strict=True):
                 same_weights(layer, weights)
-
-
-# ── training ─────────────────────────────────────────────────────────────────────────────────
 
 
 def gradients(model: Any, inputs: dict[str, Tensor], **options: Any) -> dict[str, Tensor]:
@@ -347,9 +316,6 @@ def test_code_written_for_eagers_tensors_runs_on_what_a_model_hands_out() -> Non
         grads.append(torch.autograd.grad(contacts[-1].square().sum(), weight))
     assert_close(*contacts, rtol=1e-5, atol=1e-5)
     assert_close(*grads, rtol=1e-4, atol=1e-6)
-
-
-# ── compiled ─────────────────────────────────────────────────────────────────────────────────
 
 
 @torch.no_grad()

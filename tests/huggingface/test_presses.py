@@ -11,8 +11,6 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
-import regard
-
 kvpress = pytest.importorskip("kvpress")
 
 TOKENS = 96
@@ -96,38 +94,6 @@ def test_as_kvpress_on_eager(press: str, kind: str, attention: str) -> None:
     mine = compressed(model, getattr(presses, name)(**options), more)
     expect_same(mine, theirs)
     assert model.config._attn_implementation == attention, "as it was before"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("press", "score"),
-    [
-        (kvpress.SnapKVPress(0.5, window_size=16), lambda a: regard.kv.snapkv(a, 16)),
-        (kvpress.SnapKVPress(0.5, 8, 3), lambda a: regard.kv.snapkv(a, 8, 3)),
-        (kvpress.TOVAPress(0.5), regard.kv.tova),
-        (kvpress.ObservedAttentionPress(0.5), regard.kv.observed),
-    ],
-)
-def test_scores_are_those_of_kvpress(kind: str, press: Any, score: Any) -> None:
-    """Of every layer; TOVA's last key apart, which kvpress always keeps."""
-    theirs: list[Tensor] = []
-    scored = press.score
-
-    def kept(*given: Any) -> Tensor:
-        theirs.append(scored(*given))
-        return theirs[-1]
-
-    press.score = kept
-    model = model_of(kind, "eager")
-    with torch.no_grad(), press(model):
-        model.model(input_ids=ids(), past_key_values=DynamicCache())
-    with torch.no_grad():
-        found = model_of(kind, "regard")(ids(), output_attentions=True).attentions
-    for a, right in zip(found, theirs, strict=True):
-        mine, last = score(a), -1 if isinstance(press, kvpress.TOVAPress) else None
-        if isinstance(press, kvpress.SnapKVPress):  # theirs has one largest for all heads
-            last = -press.window_size
-        torch.testing.assert_close(mine[..., :last], right[..., :last], rtol=1e-4, atol=1e-6)
 
 
 def test_prompts_of_their_own_for_kvcompose() -> None:

@@ -78,7 +78,6 @@ _CLIP_TEXT = _TEXT | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 FAMILIES: dict[str, Family] = {
     "llama": _family("decoder", "LlamaConfig", **_GROUPED),
     "mistral": _family("decoder", "MistralConfig", **_GROUPED, sliding_window=4),
-    "qwen3": _family("decoder", "Qwen3Config", **_GROUPED, head_dim=8),
     "gemma2": _family(
         "decoder", "Gemma2Config", **_GROUPED, head_dim=8, sliding_window=4,
         attn_logit_softcapping=2.0, query_pre_attn_scalar=8,
@@ -91,25 +90,15 @@ FAMILIES: dict[str, Family] = {
         "decoder", "GptOssConfig", **_GROUPED, head_dim=8, sliding_window=4, num_local_experts=2,
         num_experts_per_tok=1,
     ),
-    "gpt_neox": _family("decoder", "GPTNeoXConfig", **_ENCODER),
     "gpt2": _family(
         "decoder", "GPT2Config", vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4,
         n_positions=64, bos_token_id=1, eos_token_id=2,
-    ),
-    "opt": _family(
-        "decoder", "OPTConfig", vocab_size=VOCABULARY, hidden_size=32, ffn_dim=48,
-        num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64,
-        word_embed_proj_dim=32, pad_token_id=0, bos_token_id=1, eos_token_id=2,
     ),
     "deepseek_v3": _family(
         "decoder", "DeepseekV3Config",
         **(_GROUPED | {"num_key_value_heads": 4}), kv_lora_rank=8, q_lora_rank=8,
         qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6, n_routed_experts=4, n_group=2,
         topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1, moe_intermediate_size=16,
-    ),
-    "llama4_text": _family(
-        "decoder", "Llama4TextConfig", **_GROUPED, head_dim=8, intermediate_size_mlp=32,
-        attention_chunk_size=4, num_local_experts=2, no_rope_layers=[1, 0], moe_layers=[1],
     ),
     "glm_moe_dsa": _family(
         "decoder", "GlmMoeDsaConfig", "5.2",
@@ -119,13 +108,6 @@ FAMILIES: dict[str, Family] = {
         index_topk=4, index_n_heads=2, index_head_dim=8,
     ),
     "bert": _family("encoder", "BertConfig", **_ENCODER),
-    "albert": _family("encoder", "AlbertConfig", **_ENCODER, embedding_size=16),
-    "modernbert": _family(
-        "encoder", "ModernBertConfig", "5.1", **_ENCODER, local_attention=4,
-        global_attn_every_n_layers=2, cls_token_id=1, sep_token_id=2, bos_token_id=1,
-        eos_token_id=2, reference_compile=False,
-    ),
-    "esm": _family("encoder", "EsmConfig", **_ENCODER, mask_token_id=3, token_dropout=False),
     "t5": _family(
         "seq2seq", "T5Config", "5.15", vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48,
         num_layers=2, num_heads=4, relative_attention_num_buckets=8,
@@ -153,16 +135,9 @@ BLIND: dict[str, Family] = {
                      n_head=4),
     "falcon": _family("decoder", "FalconConfig", vocab_size=VOCABULARY, hidden_size=32,
                       num_hidden_layers=1, num_attention_heads=4),
-    "gpt_neo": _family("decoder", "GPTNeoConfig", vocab_size=VOCABULARY, hidden_size=32,
-                       num_layers=1, num_heads=4, attention_types=[[["global"], 1]]),
     "gptj": _family("decoder", "GPTJConfig", vocab_size=VOCABULARY, n_embd=32, n_layer=1,
                     n_head=4, rotary_dim=4, n_positions=64),
-    "mpt": _family("decoder", "MptConfig", vocab_size=VOCABULARY, d_model=32, n_layers=1,
-                   n_heads=4, max_seq_len=64),
     "deberta-v2": _family("encoder", "DebertaV2Config", **(_ENCODER | {"num_hidden_layers": 1})),
-    "mpnet": _family("encoder", "MPNetConfig", **(_ENCODER | {"num_hidden_layers": 1})),
-    "longformer": _family("encoder", "LongformerConfig", **(_ENCODER | {"num_hidden_layers": 1}),
-                          attention_window=[4]),
 }  # fmt: skip
 
 

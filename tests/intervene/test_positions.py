@@ -151,18 +151,6 @@ def test_a_cache_changes_nothing(family: str) -> None:
 
 
 @torch.no_grad()
-def test_a_recording_of_what_was_written_shows_the_edge() -> None:
-    model = tiny("llama")
-    with regard.knock_out(model, edges=EDGES[:1]), regard.record(model) as rec:
-        model.generate(tokens(20), max_new_tokens=6, do_sample=False, eos_token_id=None)
-    for head in rec.recording:
-        weights = head.dense()
-        assert weights.shape == (25, 25) and np.all(weights[21, 16:20] > 0)
-        assert not weights[22:, 16:20].any()
-        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
-
-
-@torch.no_grad()
 def test_across_queries_count_what_is_written_and_keys_the_source_s_real_tokens() -> None:
     sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
     model = tiny("t5", **sizes, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)

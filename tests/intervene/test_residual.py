@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from real_models import minilm
 from recorder.models import tiny, tokens
 from regard.errors import InputError, ShapeError, UnavailableError
 from regard.intervene import knock_out, observe_residual
@@ -61,15 +60,6 @@ def test_what_mlps_add_is_theirs_and_a_knocked_out_layer_adds_nothing() -> None:
     with knock_out(model, "L1"):
         seen = observe_residual(model, ids)
     assert np.abs(seen.attention[1]).max() < 1e-6 and np.abs(seen.attention[0]).max() > 1e-3
-
-
-def test_a_real_encoder() -> None:
-    loaded = minilm()
-    ids = loaded.tokenizer("The bank of the river was muddy.")["input_ids"]
-    seen = observe_residual(loaded.model, ids, rows=[2])
-    assert seen.hidden.shape == (7, len(ids), 384)
-    assert seen.weights.shape == (6, 12, 1, len(ids))
-    np.testing.assert_allclose(seen.weights.sum(-1), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ from starlette.testclient import TestClient
 import regard
 from regard.vllm import endpoint
 from regard.vllm.endpoint import SECRET_HEADER, RegardEndpoint
-from serving import Engine
-
-SECRET = "a secret of this test"
+from serving import SECRET, Engine, asked
 
 
 class Client:
@@ -33,8 +31,8 @@ class Client:
 @pytest.fixture
 def engine() -> Engine:
     made = Engine()
-    asked = {"secret": SECRET, "statistics": ["entropy", "top", "received"], "top": 2}
-    made.add("cmpl-a-0-1a2b3c4d", list(range(20)), 21, json.dumps(asked))
+    wanted = asked(statistics=["entropy", "top", "received"], top=2)
+    made.add("cmpl-a-0-1a2b3c4d", list(range(20)), 21, wanted)
     made.step(**{"cmpl-a-0-1a2b3c4d": 20})
     made.end("cmpl-a-0-1a2b3c4d")
     made.step()
@@ -92,32 +90,48 @@ def test_nobody_else_reads_it(web: TestClient) -> None:
     assert get(web, "/regard/cmpl-a?as=pickle").status_code == 400
 
 
-def test_what_is_not_there_yet_or_never(web: TestClient, engine: Engine) -> None:
-    engine.add("long", list(range(20)), 40, json.dumps({"secret": SECRET}))
-    engine.add("wrong", list(range(20)), 40, json.dumps({"secret": SECRET, "layers": 7}))
-    engine.step(long=20, wrong=20)
+def test_what_is_not_there_yet(web: TestClient, engine: Engine) -> None:
+    engine.add("long", list(range(20)), 40, asked())
+    engine.step(long=20)
     assert get(web, "/regard/long").status_code == 202
-    reply = get(web, "/regard/wrong")
-    assert reply.status_code == 422
-    assert reply.json()["message"] == "layer 7 does not exist; this model has 0–1"
 
 
-@pytest.mark.parametrize(
-    "asked",
-    ["", "no JSON", "{", "[]", "null", "[" * 5000, "x" * 20_000, 7, "{}", '{"secret": 3}',
-     '{"secret": "short"}', '{"secret": "%s"}' % ("é" * 20), '{"secret": "%s"}' % ("\\ud800" * 20),
-     '{"secret": "the secret words, mistyped'],
-)  # fmt: skip
+UNREADABLE: list[Any] = [
+    "", "no JSON", "{", "[]", "null", "[" * 5000, "x" * 20_000, 7, "{}", {"secret": 3},
+    {"secret": "short"}, {"secret": "é" * 20}, {"secret": "\ud800" * 20}, {"secret": "x" * 257},
+    {"secret": " " + "x" * 16}, {"secret": "x" * 16 + "\n"},
+    '{"secret": "the secret words, mistyped',
+]  # fmt: skip
+MEANINGLESS = [
+    ({"path": "/etc/passwd"}, "regard.path is unknown; there are secret, layers"),
+    ({"layers": [-1]}, "layers"),
+    ({"layers": {"a": 1}}, "regard.layers"),
+    ({"layers": "zero"}, "layers 'zero'"),
+    ({"layers": 7}, "layer 7 does not exist; this model has 0–1"),
+    ({"heads": [True]}, "heads"),
+    ({"top": 0}, "regard.top=0"),
+    ({"top": True}, "regard.top=True"),
+    ({"exact": "yes"}, "regard.exact='yes'; give true or false"),
+    ({"statistics": ["entropy", "passwords"]}, "regard.statistics"),
+    ({"statistics": "entropy"}, "regard.statistics"),
+    ({"statistics": [[1]]}, "regard.statistics"),
+]
+REASONS = [(given, "has no secret") for given in UNREADABLE]
+REASONS += [({"secret": SECRET} | given, reason) for given, reason in MEANINGLESS]
+
+
+@pytest.mark.parametrize(("given", "reason"), REASONS)
 def test_an_ask_that_cannot_be_read_has_its_reason(
-    web: TestClient, engine: Engine, asked: Any
+    web: TestClient, engine: Engine, given: Any, reason: str
 ) -> None:
     """The completion itself is served; whoever fetches is told what the ask lacked, not the ask."""
-    engine.add("cmpl-bad-0-1a2b3c4d", list(range(20)), 21, asked)
+    text = json.dumps(given) if isinstance(given, dict) else given
+    engine.add("cmpl-bad-0-1a2b3c4d", list(range(20)), 21, text)
     engine.step(**{"cmpl-bad-0-1a2b3c4d": 20})
-    for secret in ("", SECRET, None):
+    for secret in ("", SECRET, None) if reason == "has no secret" else (SECRET,):
         reply = get(web, "/regard/cmpl-bad", secret)
         assert reply.status_code == 422
-        assert "has no secret" in reply.json()["message"] and "mistyped" not in reply.text
+        assert reason in reply.json()["message"] and "mistyped" not in reply.text
     assert get(web, "/regard/cmpl-worse").status_code == 404
     assert get(web, "/regard/cmpl-a").status_code == 200
 

@@ -43,32 +43,25 @@ def test_what_is_not_inside_the_block_is_not_recorded(tmp_path: Path) -> None:
     assert "add_request" not in vars(llm.llm_engine)
 
 
-def test_an_error_inside_leaves_what_was_finished(tmp_path: Path) -> None:
-    with (
-        pytest.raises(RuntimeError, match="mine"),
-        recording(Engine(), tmp_path / "run.regard") as (llm, _),
-    ):
-        llm.generate([[1, 2, 3]])
-        raise RuntimeError("mine")
-    with regard.open(tmp_path / "run.regard") as found:
-        assert len(found.prompts) == 1
-
-
-def test_a_worker_that_died_has_left_what_it_wrote(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_an_error_inside_and_a_worker_that_died_leave_what_was_finished(
+    tmp_path: Path, is_dead: bool
+) -> None:
     """The file is whole up to the last request that had finished."""
     engine = Engine()
+
+    def gone(*_: object, **__: object) -> None:
+        raise ConnectionError("the worker is dead")
+
     with (
-        pytest.raises(ConnectionError, match="worker"),
+        pytest.raises(RuntimeError, match="mine"),
         recording(engine, tmp_path / "run.regard") as (llm, _),
     ):
         llm.generate([[1, 2, 3]])
         engine.step()
-
-        def gone(*_: object, **__: object) -> None:
-            raise ConnectionError("the worker is dead")
-
-        llm.collective_rpc = gone  # type: ignore[method-assign,assignment]
-        gone()
+        if is_dead:
+            llm.collective_rpc = gone  # type: ignore[method-assign,assignment]
+        raise RuntimeError("mine")
     with regard.open(tmp_path / "run.regard") as found:
         assert len(found.prompts) == 1
 

@@ -11,14 +11,8 @@ import pytest
 import regard
 from regard.errors import FileError, InputError
 from regard.recording import Writer
-from regard.vllm.shelf import ClientLimits, client_id
-from serving import Engine, recording
-
-SECRET = "a secret of this test"
-
-
-def asked(**more: Any) -> str:
-    return json.dumps({"secret": SECRET} | more)
+from regard.vllm.shelf import ClientLimits
+from serving import SECRET, Engine, asked, recording
 
 
 def run(engine: Engine, id: str, tokens: int = 20, **more: Any) -> None:
@@ -31,12 +25,6 @@ def run(engine: Engine, id: str, tokens: int = 20, **more: Any) -> None:
 def state(engine: Engine, id: str, secret: str = SECRET) -> str:
     told: str = engine.wrapper.regard_fetch(id, secret)["state"]
     return told
-
-
-def test_ids_as_a_client_knows_them() -> None:
-    assert client_id("cmpl-7f3a-0-1a2b3c4d") == "cmpl-7f3a-0"
-    assert client_id("1_chatcmpl-7f3a-1a2b3c4d") == "chatcmpl-7f3a"
-    assert client_id("plain") == "plain"
 
 
 def test_only_the_secret_opens_a_request() -> None:
@@ -68,16 +56,6 @@ def test_samples_and_prompts_of_a_request_are_one_file(tmp_path: Path) -> None:
     path.write_bytes(engine.wrapper.regard_fetch("cmpl-a", SECRET)["file"])
     with regard.open(path) as found:
         assert [one.number for one in found.prompts] == [0, 1, 2]
-
-
-def test_it_is_running_until_it_is_finished() -> None:
-    engine = Engine()
-    engine.add("mine", list(range(20)), 30, asked())
-    engine.step(mine=20)
-    assert state(engine, "mine") == "running"
-    engine.end("mine")
-    engine.step()
-    assert state(engine, "mine") == "ready"
 
 
 def test_the_oldest_make_room_and_those_on_their_way_do_not() -> None:

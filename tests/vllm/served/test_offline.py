@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import regard
-from regard.errors import InputError, RegardWarning
 from regard.vllm import record
 
 # a module of the package's own: the folder of these tests would be found as an empty package
@@ -63,13 +62,6 @@ def test_requests_that_join_and_leave(llm: Any, worst_error: Worst, tmp_path: Pa
         assert worst_error(prompt, read(output)) <= BUDGET
 
 
-def test_many_rows_of_decoding(llm: Any, worst_error: Worst, tmp_path: Path) -> None:
-    """More than are measured together."""
-    with record(llm, tmp_path / "run.regard") as rec:
-        (output,) = llm.generate(texts(1), params(max_tokens=300), use_tqdm=False)
-    assert worst_error(rec.prompt(0), read(output)) <= BUDGET
-
-
 def test_samples_are_prompts(llm: Any, worst_error: Worst, tmp_path: Path) -> None:
     sampled = params(temperature=0.9, n=3)  # a seed and chunks end this engine on a CPU
     with record(llm, tmp_path / "run.regard") as rec:
@@ -107,14 +99,6 @@ def test_rows_of_a_cached_prefix(llm: Any, worst_error: Worst, tmp_path: Path) -
     assert worst_error(prompt, read(output)) <= BUDGET  # of the rows that there are
 
 
-def test_nobody_is_recorded_outside_the_block(llm: Any, tmp_path: Path) -> None:
-    with record(llm, tmp_path / "run.regard", layers=[3, 8], heads=[1]) as rec:
-        llm.generate(texts(1), params(), use_tqdm=False)
-    llm.generate(texts(2), params(), use_tqdm=False)
-    assert len(rec.prompts) == 1
-    assert rec.prompt(0).labels() == ["L3H1", "L8H1"]
-
-
 def test_an_aborted_request_leaves_what_it_had(
     llm: Any, worst_error: Worst, tmp_path: Path
 ) -> None:
@@ -133,32 +117,6 @@ def test_an_aborted_request_leaves_what_it_had(
     own = found["aborted"].ids.tolist()
     assert len(own) >= 20
     assert worst_error(found["aborted"], own) <= BUDGET
-
-
-def test_what_is_beyond_the_budget_is_named(llm: Any, tmp_path: Path) -> None:
-    with (
-        pytest.warns(RegardWarning, match="not recorded: . of 4 requests.*budget"),
-        record(llm, tmp_path / "run.regard", budget="4MB") as rec,
-    ):
-        llm.generate(texts(4), params(), use_tqdm=False)
-    assert 1 <= len(rec.prompts) < 4
-
-
-def test_a_block_without_requests(llm: Any, tmp_path: Path) -> None:
-    with (
-        pytest.raises(InputError, match="no request ran inside the block"),
-        record(llm, tmp_path / "run.regard"),
-    ):
-        pass
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_existing_file_is_kept(llm: Any, tmp_path: Path) -> None:
-    there = tmp_path / "run.regard"
-    there.write_text("mine")
-    with pytest.raises(OSError, match="exists"), record(llm, there):
-        pass
-    assert there.read_text() == "mine"
 
 
 def test_a_worker_that_dies(llm: Any, tmp_path: Path) -> None:

@@ -154,30 +154,6 @@ def test_several_samples_and_prompts_are_one_answer(server: str) -> None:
     assert sorted(one["tokens"][1] for one in own) == [" cat", " cat", " dog", " dog"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "reason"),
-    [
-        ({"secret": SECRET, "layers": [99]}, "layer 99 does not exist; this model has 0–29"),
-        ({"secret": SECRET, "path": "/etc/x"}, "regard.path is unknown"),
-        ({"secret": SECRET, "top": 1000}, "regard.top=1000"),
-    ],
-)
-def test_what_cannot_be_done_is_said(server: str, asked: Any, reason: str) -> None:
-    reply = complete(server, "The cat", asked)
-    assert reply["choices"][0]["text"]
-    status, body = fetch(server, reply["id"])
-    assert status == 422
-    assert reason in json.loads(body)["message"]
-
-
-def test_no_secret_is_no_recording(server: str) -> None:
-    for asked in ({}, "no JSON", {"secret": "short"}, "[" * 5000):
-        reply = complete(server, "The cat", asked)
-        status, body = fetch(server, reply["id"], secret="")
-        assert status == 422
-        assert "has no secret" in json.loads(body)["message"]
-
-
 def test_limits_hold_and_the_server_goes_on(server: str) -> None:
     """Forty of a megabyte or more each, where 120 MB fit: the oldest are dropped."""
     ids = []
