@@ -34,6 +34,8 @@ def test_the_pixels_are_those_that_were_kept():
     found = decoded(prompt(), 0)
     assert np.array_equal(found.pixels, scene(96, 96, 0))
     assert found.why_not == ""
+    assert decoded(prompt(), 7) == decoded(prompt(), -1)
+    assert decoded(prompt(), 7).why_not == "the recording holds no picture of it"
 
 
 def test_grey_pictures_and_jpeg_have_three_colours():
@@ -59,11 +61,6 @@ def test_what_is_no_picture_is_told_in_a_line(data, note, says):
     assert found.pixels is None
     assert says in found.why_not
     assert "\n" not in found.why_not
-
-
-def test_a_picture_that_is_not_there():
-    assert decoded(prompt(), 7) == decoded(prompt(), -1)
-    assert decoded(prompt(), 7).why_not == "the recording holds no picture of it"
 
 
 def test_without_pillow_it_says_what_to_install(monkeypatch):

@@ -124,14 +124,13 @@ def test_spots_are_called_as_a_reader_would():
 
 def test_one_question_at_a_time_and_about_what_there_is():
     head = sighted(VIT)[0]["L0H0"]
-    with pytest.raises(InputError, match="give query or key"):
-        overlay(head)
-    with pytest.raises(InputError, match="give query or key"):
-        overlay(head, query=1, key=1)
-    with pytest.raises(InputError, match="row 17 does not exist"):
-        overlay(head, query=17)
-    with pytest.raises(InputError, match="key 17 does not exist; L0H0 has 0–16"):
-        overlay(head, key=17)
+    for ask, says in (
+        ({}, "give query or key"), ({"query": 1, "key": 1}, "give query or key"),
+        ({"query": 17}, "row 17 does not exist"),
+        ({"key": 17}, "key 17 does not exist; L0H0 has 0–16"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=says):
+            overlay(head, **ask)
 
 
 def test_summaries_alone_give_received_mass_and_say_why_no_rows():
@@ -140,10 +139,7 @@ def test_summaries_alone_give_received_mass_and_say_why_no_rows():
         overlay(rec["L0H0"], query=1)
     received = dense(made, 0, 0).mean(0)
     assert received_overlay(rec["L0H0"]).weights == pytest.approx(received, abs=1e-5)
-
-
-def test_rows_that_were_not_recorded_are_unknown_in_a_column():
-    rec, made = sighted(VIT, rows=(4, 17))
-    found = overlay(rec["L0H1"], key=0)
-    assert np.isnan(found.weights[:4]).all()
-    assert found.weights[4:] == pytest.approx(dense(made, 0, 1)[4:, 0], abs=1e-6)
+    rec, made = sighted(VIT, rows=(4, 17))  # rows that were not recorded are unknown in a column
+    column = overlay(rec["L0H1"], key=0).weights
+    assert np.isnan(column[:4]).all()
+    assert column[4:] == pytest.approx(dense(made, 0, 1)[4:, 0], abs=1e-6)

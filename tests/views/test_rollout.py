@@ -45,21 +45,16 @@ def test_a_causal_stack_comes_with_its_caution():
 
 
 @pytest.mark.parametrize(
-    ("grid", "why"),
+    ("axis", "options", "why"),
     [
-        (Grid(2, 2, windows=(2, 2)), "within windows"),
-        (Grid(2, 2, windows=(1, 4), apart=True), "over several pictures, by themselves"),
+        (Axis((Grid(2, 2, windows=(2, 2)),)), {}, "within windows"),
+        (Axis((Grid(2, 2, windows=(1, 4), apart=True),)), {},
+         "over several pictures, by themselves"),
+        (VIT, {"exact": False}, "Rollout needs q and k of every layer: L0H0"),
+        (Axis((Tokens(9),)), {}, "The keys of the stack '' are no patches of a picture."),
     ],
-)
-def test_windows_and_pictures_apart_are_refused_in_a_sentence(grid, why):
-    told = rollout_answer(sighted(Axis((grid,)))[0], "", 0)
-    assert why in told["why"]
+)  # fmt: skip
+def test_what_cannot_be_rolled_out_is_told_in_a_sentence(axis, options, why):
+    told = rollout_answer(sighted(axis, **options)[0], "", 0)
+    assert why in told["why"] and told["shares"] == []
     assert told["why"][0].isupper() and told["why"].endswith(".")
-    assert told["shares"] == []
-
-
-def test_missing_keys_and_texts_are_refused_in_a_sentence():
-    without = rollout_answer(sighted(VIT, exact=False)[0], "", 0)
-    assert without["why"].startswith("Rollout needs q and k of every layer: L0H0")
-    text = rollout_answer(sighted(Axis((Tokens(9),)))[0], "", 0)
-    assert text["why"] == "The keys of the stack '' are no patches of a picture."
