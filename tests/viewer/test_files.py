@@ -15,10 +15,6 @@ def test_what_is_built_is_loaded_and_the_rest_left_out():
     assert set(load_page()) == built
 
 
-def test_files_that_are_not_there_are_left_out():
-    assert load_page({"/x": ("no such file.js", "text/javascript")}) == {}
-
-
 def test_names_stay_inside_their_folder():
     for name, kind in PAGE_FILES.values():
         assert "/" not in name

@@ -14,12 +14,6 @@ from support.recordings import WORDS, write
 from viewer.served import make_empty, make_opened
 
 
-def test_names_are_those_of_files_not_of_folders(tmp_path):
-    one = make_opened(tmp_path)
-    assert one.name == "run.regard"
-    assert str(tmp_path) not in repr(one.report(0)["file"])
-
-
 def test_what_does_not_exist_is_said(tmp_path):
     one = make_opened(tmp_path)
     with pytest.raises(InputError, match=r"prompt 1 does not exist; run\.regard has 1"):

@@ -95,35 +95,24 @@ def test_a_process_serves_and_ends(process):
     assert (child.returncode, rest, errors) == (0, "ended well\n", "")
 
 
-def test_it_listens_on_loopback_only():
+def test_it_listens_on_loopback_only_and_a_taken_port_is_said():
     with bound(0) as listener:
-        assert listener.getsockname()[0] == "127.0.0.1"
-        assert listener.getsockname()[1] > 0
-
-
-def test_a_taken_port_is_said():
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
+        where, port = listener.getsockname()
+        assert where == "127.0.0.1" and port > 0
         with pytest.raises(UnavailableError, match=r"cannot be had .* give another, or 0"):
-            bound(other.getsockname()[1])
+            bound(port)
 
 
-@pytest.mark.parametrize("port", [-1, 65536])
-def test_ports_that_are_none(tmp_path, port):
-    with pytest.raises(InputError, match="give 0 for a free one"):
-        serve([on_disk(tmp_path / "run.regard")], port)
-
-
-def test_nothing_to_serve():
-    with pytest.raises(InputError, match=r"give a \.regard file"):
-        serve([])
-
-
-def test_a_file_that_is_not_there(tmp_path):
+def test_what_cannot_be_served(tmp_path):
     made = on_disk(tmp_path / "run.regard")
-    with pytest.raises(FileError, match="no such file"):
-        serve([made, tmp_path / "none.regard"])
+    for files, port, error, says in (
+        ([made], -1, InputError, "give 0 for a free one"),
+        ([made], 65536, InputError, "give 0 for a free one"),
+        ([], 0, InputError, r"give a \.regard file"),
+        ([made, tmp_path / "none.regard"], 0, FileError, "no such file"),
+    ):
+        with pytest.raises(error, match=says):
+            serve(files, port)
 
 
 @pytest.mark.parametrize("name", ["starlette", "uvicorn"])
