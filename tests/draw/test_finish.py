@@ -22,7 +22,3 @@ def test_sentences_go_on_below():
     lines = wrapped("one two three four five six seven", NARROW, "dim", indent=2)
     assert plain(lines) == ["one two three four", "  five six seven"]
     assert {style for line in lines for _, style in line} == {"dim"}
-
-
-def test_sentences_are_safe_too():
-    assert plain(wrapped("a\x1b[2Jb", NARROW)) == ["a\\x1b[2Jb"]

@@ -94,7 +94,3 @@ def test_small_gaps_are_shown():
     tokens = [f" t{n}" for n in range(1000)]
     text = " ".join(plain(shaded_text(passage(tokens, heavy=[100, 128]), MONO, marks=2)))
     assert "t113" in text and "t116" in text
-
-
-def test_no_tokens_are_no_lines():
-    assert shaded_text(passage([]), MONO) == []

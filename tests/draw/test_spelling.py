@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from regard.draw import Paper
 from regard.draw import spelling as s
@@ -51,14 +49,6 @@ def test_tokens_in_a_text_keep_their_blanks():
 def test_nothing_steers_the_terminal(token, paper):
     for shown in (s.visible(token, paper), s.flowing(token, paper), s.label(token, 8, paper)):
         assert shown.isprintable()
-
-
-@PAPERS
-@given(token=st.text())
-def test_any_text_is_printable_and_fits(paper, token):
-    shown = s.label(token, 9, paper)
-    assert shown.isprintable() and s.cells(shown) <= 9
-    assert shown.isascii() or not paper.is_ascii
 
 
 def test_marks_without_a_width_are_cut_too():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from regard.draw import Column, Paper, aligned, plain, weight_table
 from regard.draw.spelling import cells
 
@@ -23,14 +21,6 @@ def test_bars_start_in_one_column():
     assert head == "key  token"
     assert first.endswith("#" * 20) and second.endswith("#" * 10)
     assert cells(first) - 20 == cells(second) - 10
-
-
-@pytest.mark.parametrize("width", [20, 30, 80])
-def test_nothing_is_wider_than_the_paper(width):
-    paper = Paper(width)
-    wide = [*COLUMNS, Column("text", ["a" * 50, "b"])]
-    for line in plain(weight_table(wide, [0.5, 0.25], paper)):
-        assert cells(line) <= width
 
 
 def test_without_weight_there_are_no_bars():

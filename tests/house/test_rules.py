@@ -382,18 +382,6 @@ def test_every_rule_can_fail():
     assert {name_of(f.rule) for f in FAULTS if f.violations} == {name_of(rule) for rule in RULES}
 
 
-def test_the_rings_are_those_of_the_design():
-    may = layers.may_import()
-    core, engine, models, showing, door = ({*numpy, *torch} for numpy, torch in layers.RINGS)
-    assert may["attention"] == core & layers.NUMPY and may["state"] == core
-    assert may["engine"] == core | engine >= {"nn"}
-    assert may["recorder"] == core | engine | models >= {"recording"}
-    assert may["check"] == {"check", "errors", "display"}
-    for reading in ("learn", "recording", "study", "viewer"):
-        assert may[reading] <= layers.NUMPY
-    assert may["cli"] == core | engine | models | showing | door
-
-
 def test_the_first_lines_of_the_layout_name_the_rings(sources):
     first = sources["LAYOUT.md"].text.splitlines()[:10]
     named = [line for line in first if re.match(r"\d\. ", line)]
@@ -402,13 +390,6 @@ def test_the_first_lines_of_the_layout_name_the_rings(sources):
         units = {name.removesuffix(".py") for name in re.findall(r"`([\w.]+)`", line)}
         assert units, line
         assert units <= {*numpy, *torch, "regard"}, line
-
-
-def test_every_kind_of_mask_and_statistic_is_known(sources):
-    known = kinds.concrete(sources)
-    masks = {"Causal", "Window", "Padding", "Rule", "Both", "Either", "Not", "Part"}
-    assert masks | {"ALiBi", "PartBias", "Entropy", "Received", "Pooled", "Top"} <= known.keys()
-    assert not kinds.OPEN & known.keys()
 
 
 def test_violations_are_listed_one_by_one(clean):

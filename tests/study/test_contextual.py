@@ -69,28 +69,19 @@ def test_no_step_has_no_shares() -> None:
     assert not found.step.any()
 
 
-def test_senses_that_part_in_one_layer() -> None:
+def test_senses_that_part_in_one_layer_from_the_start_or_never() -> None:
     mixed = DICE.normal(size=(1, 6, 16))
     apart = DICE.normal(size=(2, 6, 16)) * 0.1
     apart[:, :3, 0] += 1
     apart[:, 3:, 0] -= 1
-    found = told_apart(np.concatenate([mixed, apart]), ["river"] * 3 + ["money"] * 3)
-    assert found.separates == 1
-    assert found.nearest[1:].tolist() == [1, 1]
-    assert np.all(found.gap[1:] > 1)
-    assert abs(found.gap[0]) < 0.5
-
-
-def test_senses_that_never_part() -> None:
-    same = np.tile(np.array([1.0, 0, -1, 0, 1, 0, -1, 0]).reshape(1, 4, 2), (3, 1, 1))
-    found = told_apart(same, ["a", "a", "b", "b"])
-    assert found.separates is None
-    assert np.all(found.nearest < 1)
-
-
-def test_senses_told_apart_from_the_start() -> None:
+    parted = told_apart(np.concatenate([mixed, apart]), ["river"] * 3 + ["money"] * 3)
+    assert parted.separates == 1 and parted.nearest[1:].tolist() == [1, 1]
+    assert np.all(parted.gap[1:] > 1) and abs(parted.gap[0]) < 0.5
     vectors = np.array([[[1.0, 0], [1, 0.1], [-1, 0], [-1, 0.1]]] * 2)
     assert told_apart(vectors, [0, 0, 1, 1]).separates == 0
+    same = np.tile(np.array([1.0, 0, -1, 0, 1, 0, -1, 0]).reshape(1, 4, 2), (3, 1, 1))
+    never = told_apart(same, ["a", "a", "b", "b"])
+    assert never.separates is None and np.all(never.nearest < 1)
 
 
 def test_what_does_not_fit_is_refused() -> None:
