@@ -14,12 +14,9 @@ from support.families import Outcome, examination, examine, names, page, sight_p
 from support.families.__main__ import main
 from support.families.build import TooManyError, build
 from support.families.compare import FLOOR, differences, flat, misfits, tolerances
-from support.families.facts import parts
-from support.families.inputs import accepted
+from support.families.inputs import SHORTER, accepted, padded, parts
 from support.families.known import KNOWN
-from support.families.shrink import model_class, tiny_config
-from support.families.sizes import VOCABULARY, is_token
-from support.families.words import SHORTER, padded
+from support.families.shrink import VOCABULARY, is_token, model_class, tiny_config
 
 INF, NAN = float("inf"), float("nan")
 

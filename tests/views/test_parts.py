@@ -77,6 +77,7 @@ def test_parts_of_all_texts():
     [
         (None, range(20)),
         (slice(3, 7), range(3, 7)),
+        (slice(0, 4), range(4)),
         (slice(-5, -2), range(15, 18)),
         (range(3, 7), range(3, 7)),
         (7, range(7, 8)),
