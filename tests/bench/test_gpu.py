@@ -235,21 +235,6 @@ def test_what_is_off_is_named_however_small_its_numbers() -> None:
             reference.expect(lost, right, 1e-3, "weights")
 
 
-def test_a_size_counts_its_work_and_bytes_and_draws_the_same_numbers() -> None:
-    full = Size(128, 1, 16, 16384, False)
-    assert full.work == 4 * 16 * 16384**2 * 128 == 2 * replace(full, causal=True).work
-    assert Size(128, 1, 8, 131072, True).weights == 256 * 2**30
-    assert full.mask is None and CAUSAL.mask == regard.Causal()
-    grouped = Size(16, 3, 8, 50, False, key_heads=2, decoding=True)
-    q, k, v = grouped.inputs("cpu")
-    assert q.shape == (3, 8, 1, 16) and k.shape == v.shape == (3, 2, 50, 16)
-    assert q.dtype == torch.bfloat16 and grouped.groups == 4
-    assert grouped.work == 4 * 3 * 8 * 50 * 16
-    assert (str(grouped), str(CAUSAL)) == ("d16 3×8/2×50 decode", "d16 1×2×50 causal")
-    again = grouped.inputs("cpu")
-    assert torch.equal(k, again[1]) and not torch.equal(k, v)
-
-
 # ── the parts ────────────────────────────────────────────────────────────────────────────────
 
 

@@ -58,17 +58,6 @@ def test_layers_look_where_it_says_and_need_what_they_see(trained):
     assert follow.accuracy(model, unseen, follow.blindfold(unseen)) < 0.3
 
 
-def test_a_batch_is_what_it_says():
-    batch = follow.make_batch(50, torch.Generator().manual_seed(2))
-    for ids, answers, places in zip(*(part.tolist() for part in batch), strict=True):
-        text = "".join(follow.TOKENS[n] for n in ids)
-        told, asked = text[: follow.TOLD], text[follow.TOLD :]
-        assert sorted(told[::2]) == sorted(asked)
-        for letter, answer, place in zip(asked, answers, places, strict=True):
-            assert place == told.index(letter) + 1
-            assert follow.TOKENS[answer] == told[place] in follow.DIGITS
-
-
 def test_an_interrupt_leaves_the_terminal_whole():
     ours, theirs = pty.openpty()
     command = [sys.executable, str(EXAMPLES / "follow.py"), "--steps", "1000000"]

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from house.checks import kinds, layers, page_sources, public, sentences, shape, skips
+from house.checks import kinds, layers, page_sources, public, sentences, shape
 from house.checks.source import Sources
 
 Rule = Callable[[Sources], list[str]]
@@ -21,7 +21,7 @@ RULES: tuple[Rule, ...] = (
     kinds.class_tests,
     public.unlisted, public.undocumented, public.shadows,
     shape.large_files, shape.wide_lines, shape.large_functions,
-    skips.unlisted,
+    shape.unlisted_skips,
     page_sources.long_files, page_sources.upward_imports, page_sources.forbidden_words,
     sentences.missing_names, sentences.unused_names, sentences.written_in_page,
     sentences.written_in_story,
@@ -274,7 +274,7 @@ def test_free():
     iterator.skip(3)
 """
 SKIPS = [
-    Fault("a ledger that differs", skips.unlisted, {
+    Fault("a ledger that differs", shape.unlisted_skips, {
         "tests/SKIPS.md": LEDGER,
         "tests/test_a.py": SKIPPING,
         "tests/test_b.py": "import pytest\ntorch = pytest.importorskip('torch')\n",
@@ -286,7 +286,7 @@ SKIPS = [
         "tests/SKIPS.md: tests/test_b.py has no condition",
         "tests/SKIPS.md: tests/test_gone.py skips nothing",
     ]),
-    Fault("no ledger", skips.unlisted,
+    Fault("no ledger", shape.unlisted_skips,
         {"tests/test_a.py": "import pytest\npytest.skip(allow_module_level=True)\n"},
         ["tests/test_a.py is not in tests/SKIPS.md"]),
 ]  # fmt: skip
