@@ -52,7 +52,8 @@ SLOW = (
     # many damaged files, many drawings, many exercises
     "learn/grading/test_causes.py", "learn/grading/test_formats.py",
     "learn/grading/test_hidden_steps.py", "plot/test_files.py",
-    "plot/test_grids.py", "plot/test_maps.py", "plot/test_rows.py", "recording/test_head.py",
+    "plot/test_grids.py", "plot/test_maps.py", "plot/test_recorded.py", "plot/test_rows.py",
+    "recording/test_head.py",
     "recording/test_damage.py", "recording/test_hostile_notes.py",
     "recording/test_interrupts.py",
     "test_state.py", "viewer/test_carried.py", "viewer/test_file_source.py",

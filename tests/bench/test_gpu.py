@@ -4,16 +4,13 @@ timed; rows say what ran, how long, with what memory."""
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import regard
 from bench.gpu import (
@@ -79,18 +76,6 @@ def test_a_row_for_each(ran: Any, size: Size, names: str) -> None:
         ] * 2
 
 
-def test_column_sums_beside_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def flash_colreduce(q: Tensor, k: Tensor, reduction: str, is_causal: bool) -> Tensor:
-        assert reduction == "sum"
-        return regard.replay(q, k, mask=regard.Causal() if is_causal else None).received()
-
-    monkeypatch.setattr(contenders, "find_spec", lambda name: object())
-    monkeypatch.setitem(sys.modules, "flash_colreduce", SimpleNamespace(**locals()))
-    rows = race_columns(Host(), CAUSAL, suite="gpu columns", seconds=0)
-    assert [row.what for row in rows] == ["flash-colreduce", *SUMS.split("/")]
-    assert {row.peer for row in rows} == {"flash-colreduce"}
-
-
 def test_speed_is_that_of_the_plain_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Host, "seconds", lambda self, run, calls: 1e-6)
     for size in (Size(16, 8, 16, 64, False), Size(16, 8, 16, 64, True)):
@@ -107,33 +92,6 @@ def test_where_eager_does_not_fit_the_row_says_so() -> None:
     assert rows[-1].what == "everything"
     assert rows[-1].note.startswith("eager with weights cannot run: its weights alone take")
     assert not any(row.note for row in rows[:-1])
-
-
-def test_short_calls_come_many_in_a_row_and_a_backend_is_named_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Naming it takes longer than a small call, and a model does not do so either."""
-    named: list[Any] = []
-
-    @contextmanager
-    def naming(backend: Any) -> Iterator[None]:
-        named.append(backend)
-        yield
-
-    monkeypatch.setattr(contenders, "sdpa_kernel", naming)
-    for taken, calls in ((1e-3, 8), (1e-6, 20), (1.0, 1)):
-        asked: list[int] = []
-
-        def seconds(run: Any, calls: int, taken: float = taken, asked: Any = asked) -> float:
-            asked.append(calls)
-            return taken
-
-        stage = Host()
-        monkeypatch.setattr(stage, "seconds", seconds)
-        rows = race_forward(stage, CAUSAL, suite="s", seconds=0, only=("cudnn", "bare"))
-        assert [row.what for row in rows] == ["cudnn", "bare"]
-        assert asked[0] == 1 and set(asked[1:]) == {calls}
-    assert len(named) < 3 * 20
 
 
 def test_a_peer_that_cannot_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,21 +235,6 @@ def test_what_is_off_is_named_however_small_its_numbers() -> None:
             reference.expect(lost, right, 1e-3, "weights")
 
 
-def test_a_size_counts_its_work_and_bytes_and_draws_the_same_numbers() -> None:
-    full = Size(128, 1, 16, 16384, False)
-    assert full.work == 4 * 16 * 16384**2 * 128 == 2 * replace(full, causal=True).work
-    assert Size(128, 1, 8, 131072, True).weights == 256 * 2**30
-    assert full.mask is None and CAUSAL.mask == regard.Causal()
-    grouped = Size(16, 3, 8, 50, False, key_heads=2, decoding=True)
-    q, k, v = grouped.inputs("cpu")
-    assert q.shape == (3, 8, 1, 16) and k.shape == v.shape == (3, 2, 50, 16)
-    assert q.dtype == torch.bfloat16 and grouped.groups == 4
-    assert grouped.work == 4 * 3 * 8 * 50 * 16
-    assert (str(grouped), str(CAUSAL)) == ("d16 3×8/2×50 decode", "d16 1×2×50 causal")
-    again = grouped.inputs("cpu")
-    assert torch.equal(k, again[1]) and not torch.equal(k, v)
-
-
 # ── the parts ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -353,14 +296,6 @@ def test_a_model_that_is_recorded(shape: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(regard, "record", louder)
     with pytest.raises(WrongResultError, match="logits at 9 tokens, statistics is off by"):
         llama.measure(Host(), 9, shape)
-
-
-def test_the_shape_is_that_of_an_8b_llama() -> None:
-    shape = llama.SHAPE
-    width, wide = shape["hidden_size"], shape["intermediate_size"]
-    kv = width * shape["num_key_value_heads"] // shape["num_attention_heads"]
-    layer = 2 * width * width + 2 * width * kv + 3 * width * wide
-    assert 8.0e9 < shape["num_hidden_layers"] * layer + 2 * shape["vocab_size"] * width < 8.1e9
 
 
 def test_a_model_that_writes(shape: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ from bench import parallel
 from bench.__main__ import ranks_table
 from bench.parallel import Size
 from regard.bench.results import WrongResultError
-from regard.errors import InputError
 from regard.parallel import Shards
 
 SIZE = Size(60, heads=2, dim=8)
@@ -47,12 +46,6 @@ def test_a_row_for_each_way_with_its_efficiency_and_bytes() -> None:
     table = ranks_table(rows).splitlines()
     assert len(table) == 1 + 2 * len(rows) and max(map(len, table)) <= 110
     assert all(row.note in table[2 * n + 2] for n, row in enumerate(rows))
-
-
-def test_sizes_that_cannot_be_shared_out() -> None:
-    for wrong in ({"tokens": 3}, {"tokens": 64, "heads": 3}):
-        with pytest.raises(InputError, match="heads that divide by the ranks"):
-            Size(**wrong)
 
 
 def test_rows_of_every_rank_are_compared() -> None:

@@ -16,10 +16,9 @@ import pytest
 import torch
 
 import regard
-from bench import check, decode, gpu, host, monitor, record, report
+from bench import check, decode, gpu, host, monitor, record
 from bench.__main__ import main
 from bench.long_recording import write_large
-from regard.bench import Samples
 from regard.bench.results import WrongResultError
 from regard.recording.format.verify import check as verify
 
@@ -110,11 +109,6 @@ def test_mistakes(
     printed = capsys.readouterr()
     assert (ended, printed.out) == (status, "") and message in printed.err
     assert "Traceback" not in printed.err
-
-
-def test_the_gpu_suite_needs_a_gpu(monkeypatch: Any, capsys: Any) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(["gpu"]) != 0 and "needs an NVIDIA GPU" in capsys.readouterr().err
 
 
 def test_rows_of_the_gpu_are_written_as_they_come(
@@ -232,20 +226,3 @@ def test_made_recordings_are_recordings(tmp_path: Path, row_bin: int) -> None:
         assert recording["L0H1"].exact and not recording["L1H1"].exact
         kinds = [recording.grid(name)[0].argmax() for name in ("previous", "first", "entropy")]
         assert kinds == [0, 1, 4]
-
-
-def test_reports_are_compared_with_linear_growth(small: Any, monkeypatch: Any) -> None:
-    taken = {"64": Samples([1.0, 2.0, 1.0]), "192": Samples([4.5, 9.0, 4.5])}
-    monkeypatch.setattr(report, "take_turns", lambda *_, **__: taken)
-    assert [row.ratio for row in report.measure([64, 192], seconds=0)] == [1, 1.5]
-
-
-def test_times_are_of_a_token_and_of_a_call(small: Any, monkeypatch: Any) -> None:
-    for suite, each, run in (
-        (decode, 500, lambda: decode.measure("tiny", 6, seconds=0)),
-        (host, 150, lambda: host.measure(16, seconds=0)),  # of twenty
-    ):
-        monkeypatch.setattr(
-            suite, "take_turns", lambda runs, **_: dict.fromkeys(runs, Samples([3.0, 3.0]))
-        )
-        assert {row.median_ms for row in run()} == {each}

@@ -47,12 +47,6 @@ def test_half_blocks_hold_every_cell(size, colours):
             assert shown == ("" if np.isnan(share) else palette.colour(code, colours))
 
 
-def test_64_cells_take_32_lines_and_fit_80_columns():
-    lines = plain(heat_map(causal(64), Axis(0, 32), Axis(0, 32), TRUE))
-    assert len(lines) == 33
-    assert max(map(cells, lines)) <= 80
-
-
 SHORT = 20  # lines of paper on which a map of a few cells is not drawn larger
 
 

@@ -133,6 +133,9 @@ def test_spelling_twice_changes_nothing(text, paper):
         once = spell(text, paper)
         assert spell(once, paper) == once or len(text) > 190
     assert visible(text, paper)
+    short = label(text, 9, paper)
+    assert short.isprintable() and cells(short) <= 9
+    assert short.isascii() or not paper.is_ascii
 
 
 @given(papers, st.lists(st.text("abc ", min_size=1, max_size=18), max_size=4))

@@ -27,16 +27,6 @@ def test_two_senses_part_and_not_by_position(sentences):
     assert np.all(apart.nearest[apart.separates :] == 1) and np.all(apart.gap[2:] > 0.04)
 
 
-def test_shares_and_movers(sentences):
-    change, words = ambiguity.changes(sentences)
-    assert len(words) == len(sentences)
-    np.testing.assert_allclose(change.attention + change.mlp, 1, atol=1e-4)
-    for one in sentences:
-        moved = ambiguity.movers(one, 1, 4)
-        assert len(moved) == len(set(moved)) == 4
-        assert set(moved) <= set(one.tokens) - {"[CLS]", "[SEP]", "."}
-
-
 def test_it_runs_as_a_script():
     status, out, err = run("ambiguity", "--words", "2")
     assert (status, err) == (0, "") and "\x1b" not in out

@@ -58,30 +58,6 @@ def test_layers_look_where_it_says_and_need_what_they_see(trained):
     assert follow.accuracy(model, unseen, follow.blindfold(unseen)) < 0.3
 
 
-def test_a_batch_is_what_it_says():
-    batch = follow.make_batch(50, torch.Generator().manual_seed(2))
-    for ids, answers, places in zip(*(part.tolist() for part in batch), strict=True):
-        text = "".join(follow.TOKENS[n] for n in ids)
-        told, asked = text[: follow.TOLD], text[follow.TOLD :]
-        assert sorted(told[::2]) == sorted(asked)
-        for letter, answer, place in zip(asked, answers, places, strict=True):
-            assert place == told.index(letter) + 1
-            assert follow.TOKENS[answer] == told[place] in follow.DIGITS
-
-
-@pytest.mark.parametrize("no_color", [False, True])
-def test_shades_and_colours_are_those_of_the_terminal(trained, no_color):
-    stream = io.StringIO()
-    colours = {"color_system": "standard", "force_terminal": True, "no_color": no_color}
-    follow.show(*trained, Console(file=stream, markup=False, width=100, **colours))
-    assert ("32m" in stream.getvalue()) is not no_color  # green
-    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    follow.show(*trained, Console(file=ascii_only, markup=False, width=100))
-    ascii_only.seek(0)
-    text = ascii_only.read()
-    assert "[#]" in text and "'.' from 0.2" in text
-
-
 def test_an_interrupt_leaves_the_terminal_whole():
     ours, theirs = pty.openpty()
     command = [sys.executable, str(EXAMPLES / "follow.py"), "--steps", "1000000"]

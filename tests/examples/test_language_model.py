@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
-
-import pytest
-import torch
 
 from examples.scripts import call, load, run
 
 language_model = load("language_model")
 SMALL = ("--steps", "40", "--every", "20", "--width", "16", "--d-k", "4", "--samples", "2")
-
-
-def test_a_tenth_is_held_out_and_knowing_nothing_takes_all_bits():
-    corpus = language_model.read([language_model.ESSAY])
-    parts = corpus.decode(corpus.learnt_from), corpus.decode(corpus.held_out)
-    text = language_model.ESSAY.read_text(encoding="utf-8")
-    assert "".join(parts) == text and len(parts[1]) == len(text) // 10
-    torch.manual_seed(0)
-    model = corpus.make_model(16, 4).eval()
-    with torch.no_grad():
-        model.decoder.embed.table.zero_()
-    assert corpus.bits(model, corpus.held_out) == pytest.approx(math.log2(len(corpus.letters)))
 
 
 def test_it_learns_goes_on_and_writes(tmp_path):

@@ -85,39 +85,12 @@ def test_a_log_of_every_head_goes_on_too(monkeypatch, tmp_path):
         loop.log_name(Path("run.txt"))
 
 
-def test_a_broken_write_leaves_what_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "run.pt"
-    interrupted(monkeypatch, 7, path)
-    before = path.read_bytes()
-
-    def broken(_held, stream):
-        stream.write(before[:100])
-        raise OSError("no space left on device")
-
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
-        patch.setattr(torch, "save", broken)
-        run(path)
-    assert path.read_bytes() == before
-    assert run(path) == run()  # the half-written one is in nobody's way
-
-
 def test_another_recipe_is_refused(tmp_path):
     run(tmp_path / "run.pt", width=8)
     with pytest.raises(typer.BadParameter, match="width=8, not 16"):
         run(tmp_path / "run.pt", width=16)
     with pytest.raises(typer.BadParameter, match="steps=12, not 20"):
         run(tmp_path / "run.pt", steps=20, width=8)
-
-
-@pytest.mark.parametrize("content", [b"", b"no checkpoint", None])
-def test_files_of_others_are_refused(tmp_path, content):
-    path = tmp_path / "run.pt"
-    if content is None:
-        torch.save({"weights": torch.zeros(1)}, path)
-    else:
-        path.write_bytes(content)
-    with pytest.raises(typer.BadParameter, match="is no checkpoint"):
-        run(path)
 
 
 def test_without_the_scale_scores_are_plain_products():

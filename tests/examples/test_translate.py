@@ -7,7 +7,6 @@ import functools
 import io
 import os
 import pty
-import random
 import re
 import signal
 import subprocess
@@ -61,28 +60,6 @@ def test_the_alignment_crosses_and_is_needed(trained):
         assert shown.rows[-3] == "und"
         assert (looks[-4], looks[-2]) == (units, tens)  # German the unit
     assert max(translate.blindfolded(course, model, numbers)) < 0.5
-
-
-@pytest.mark.parametrize("code", ["en", "de", "fr"])
-def test_every_number_has_its_pieces(code):
-    speech = translate.Speech(code)
-    for number in random.Random(0).sample(range(1, translate.LARGEST + 1), 500):
-        ids = speech.encode(number).tolist()
-        assert ids[-1] == translate.END
-        assert speech.decode([*ids, 7, 8]) == num2words(number, lang=code)
-
-
-@pytest.mark.parametrize(
-    ("code", "number", "written"),
-    [("de", 7034, ["vier", "dreißig"]), ("fr", 234, [" trente", "-quatre"])],
-)
-def test_marks_are_where_ten_and_unit_stand(code, number, written):
-    course = translate.Course(code, numbers=10, held_out=1, seed=0)
-    batch = course.make_batch([number, 999_999])  # the first is padded
-    rows, keys = translate.marks(batch, code)
-    wanted = [course.foreign.pieces[batch.wanted[0, n]] for n in sorted(rows[0].tolist())]
-    assert wanted == written
-    assert [course.english.pieces[batch.source[0, n]] for n in keys[0]] == [" thirty", "-four"]
 
 
 def test_french_is_shown_in_one_order(tmp_path):

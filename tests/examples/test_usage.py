@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from examples.scripts import call, load, run
+from examples.scripts import call, load
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,3 @@ def test_wrong_options(name: str, words: str, message: str, tmp_path, monkeypatc
     (tmp_path / "title.txt").write_text("abc", encoding="utf-8")
     status, out = call(load(name), *words.split())
     assert status == 2 and message in " ".join(out.replace("│", "").split())
-
-
-def test_a_script_in_a_process_of_its_own() -> None:
-    status, out, err = run("follow", "--steps", "0")
-    assert (status, out) == (2, "") and "--steps" in err

@@ -50,14 +50,6 @@ def test_scenes_are_what_their_captions_and_patches_say():
         assert words == [first, second]  # rows that name a digit stand before its name
 
 
-def test_the_same_seed_draws_the_same_and_held_out_digits_are_others():
-    drawn = [[scene.canvas.tobytes() for scene in scenes.Scenes(5).draw(20)] for _ in range(2)]
-    assert drawn[0] == drawn[1]
-    learnt, held_out = scenes.Scenes(5)._pictures, scenes.Scenes(5, held_out=True)._pictures
-    assert not {p.tobytes() for p in learnt} & {p.tobytes() for p in held_out}
-    assert len(learnt) + len(held_out) == 1797
-
-
 # ── what is left in the folder ───────────────────────────────────────────────────────────────
 
 

@@ -1,10 +1,12 @@
-"""Rooms, words and names grow only where a row of RATCHET.md says so."""
+"""Rooms, words and names grow only where a row of RATCHET.md says so, and no file names the machine
+it was written on."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from house import ratchet
+from house.checks import shape
 from house.checks.source import Sources
 
 FILES = {
@@ -75,3 +77,24 @@ def test_the_command_writes_the_page_downward_alone(plant, monkeypatch, capsys):
     rows = ratchet.read(page.read_text())
     assert (rows["web/rest: lines"], rows["src/engine: lines"]) == (2, 5)
     assert capsys.readouterr().out.startswith("web/rest: lines: 3, 2 allowed: edit RATCHET.md")
+
+
+def test_no_workplace_words(repository, clean):
+    clean(shape.workplace_words(repository))
+
+
+def test_workplace_words_are_found(plant):
+    wrong = {  # in pieces, lest this file be found
+        "a.py": "path = '/wor" + "k/main'\n",
+        "b.md": "see /roo" + "t/x\n",
+        "c.txt": "http://box.inter" + "nal/x\n",
+        "lock.json": '"https://regi' + 'stry.example.com/a.tgz"\n',
+        "mirror.md": "https://py" + "pi.example.org/simple\n",
+        "pip.conf": "index-url" + " = https://10.0.0.1/simple\n",
+        "wheels.conf": "find-links" + "=/opt/wheels\n",
+    }
+    right = {"fine.md": "/homework/ https://example.com/npm registry = 1\n"}
+    root = plant(wrong | right, git=True)
+    (root / "new.txt").write_text("/wor" + "k/x\n")
+    found = shape.workplace_words(root)
+    assert [line.split(":")[0] for line in found] == sorted([*wrong, "new.txt"])

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from house.checks import kinds, layers, page_sources, public, sentences, shape, skips
+from house.checks import kinds, layers, page_sources, public, sentences, shape
 from house.checks.source import Sources
 
 Rule = Callable[[Sources], list[str]]
@@ -21,7 +21,7 @@ RULES: tuple[Rule, ...] = (
     kinds.class_tests,
     public.unlisted, public.undocumented, public.shadows,
     shape.large_files, shape.wide_lines, shape.large_functions,
-    skips.unlisted,
+    shape.unlisted_skips,
     page_sources.long_files, page_sources.upward_imports, page_sources.forbidden_words,
     sentences.missing_names, sentences.unused_names, sentences.written_in_page,
     sentences.written_in_story,
@@ -274,7 +274,7 @@ def test_free():
     iterator.skip(3)
 """
 SKIPS = [
-    Fault("a ledger that differs", skips.unlisted, {
+    Fault("a ledger that differs", shape.unlisted_skips, {
         "tests/SKIPS.md": LEDGER,
         "tests/test_a.py": SKIPPING,
         "tests/test_b.py": "import pytest\ntorch = pytest.importorskip('torch')\n",
@@ -286,7 +286,7 @@ SKIPS = [
         "tests/SKIPS.md: tests/test_b.py has no condition",
         "tests/SKIPS.md: tests/test_gone.py skips nothing",
     ]),
-    Fault("no ledger", skips.unlisted,
+    Fault("no ledger", shape.unlisted_skips,
         {"tests/test_a.py": "import pytest\npytest.skip(allow_module_level=True)\n"},
         ["tests/test_a.py is not in tests/SKIPS.md"]),
 ]  # fmt: skip
@@ -382,18 +382,6 @@ def test_every_rule_can_fail():
     assert {name_of(f.rule) for f in FAULTS if f.violations} == {name_of(rule) for rule in RULES}
 
 
-def test_the_rings_are_those_of_the_design():
-    may = layers.may_import()
-    core, engine, models, showing, door = ({*numpy, *torch} for numpy, torch in layers.RINGS)
-    assert may["attention"] == core & layers.NUMPY and may["state"] == core
-    assert may["engine"] == core | engine >= {"nn"}
-    assert may["recorder"] == core | engine | models >= {"recording"}
-    assert may["check"] == {"check", "errors", "display"}
-    for reading in ("learn", "recording", "study", "viewer"):
-        assert may[reading] <= layers.NUMPY
-    assert may["cli"] == core | engine | models | showing | door
-
-
 def test_the_first_lines_of_the_layout_name_the_rings(sources):
     first = sources["LAYOUT.md"].text.splitlines()[:10]
     named = [line for line in first if re.match(r"\d\. ", line)]
@@ -402,13 +390,6 @@ def test_the_first_lines_of_the_layout_name_the_rings(sources):
         units = {name.removesuffix(".py") for name in re.findall(r"`([\w.]+)`", line)}
         assert units, line
         assert units <= {*numpy, *torch, "regard"}, line
-
-
-def test_every_kind_of_mask_and_statistic_is_known(sources):
-    known = kinds.concrete(sources)
-    masks = {"Causal", "Window", "Padding", "Rule", "Both", "Either", "Not", "Part"}
-    assert masks | {"ALiBi", "PartBias", "Entropy", "Received", "Pooled", "Top"} <= known.keys()
-    assert not kinds.OPEN & known.keys()
 
 
 def test_violations_are_listed_one_by_one(clean):

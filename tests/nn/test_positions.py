@@ -204,20 +204,6 @@ def test_a_product_depends_on_the_distance_alone(pairs, at, other, shift):
     close(rotary(q, at).norm(), q.norm())
 
 
-def test_it_turns_as_llama_does():
-    """x·cos + rotate_half(x)·sin with the angles twice, as the Llama family writes it."""
-    x = vectors(2, 3, 5, 8)
-    frequencies = 500.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-    half = torch.cat([-x[..., 4:], x[..., :4]], dim=-1)
-    rotary = Rotary(8, base=500.0)
-    for start in (0, 7):
-        places = torch.arange(start, start + 5, dtype=torch.float64)
-        angles = torch.outer(places, frequencies).repeat(1, 2)
-        close(rotary(x, start), x * angles.cos() + half * angles.sin())
-    own = rotary.turn(x, 0, 5, torch.stack([torch.arange(5), torch.arange(5) + 7])).apply(x)
-    close(own, torch.stack([rotary(x[0]), rotary(x[1], 7)]), rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("scaling", [None, YarnScaling(4.0, 64)])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_models_keep_exact_angles(dtype, scaling):
@@ -287,24 +273,6 @@ def test_configurations_of_before_are_read_too():
     old = {"rope_theta": 1000.0, "rope_scaling": {"type": "linear", "factor": 2.0}}
     assert read_rope(old) == (1000.0, LinearScaling(2.0))
     assert read_rope({}) == (10000.0, None)
-
-
-def test_a_factor_of_one_changes_nothing_and_a_larger_one_slows():
-    plain, ones = Rotary(8).frequencies(10), (1.0,) * 4
-    for scaling in (
-        LinearScaling(1.0), DynamicScaling(1.0, 10), YarnScaling(1.0, 64), Llama3Scaling(1.0, 64),
-        LongScaling(ones, ones, 4),
-    ):  # fmt: skip
-        close(scaling.frequencies(8, 10000.0, 10), plain)
-        assert scaling.magnitude == 1.0
-    for scaling in (LinearScaling(3.0), DynamicScaling(3.0, 512), YarnScaling(3.0, 512),
-                    Llama3Scaling(3.0, 512)):  # fmt: skip
-        slower = scaling.frequencies(8, 10000.0, 2000)
-        assert bool((slower <= plain * (1 + 1e-12)).all()) and bool((slower > 0).all())
-    near, far = (LongScaling(ones, (2.0,) * 4, 8).frequencies(8, 1e4, n) for n in (8, 9))
-    assert torch.equal(near, 2 * far)
-    assert LongScaling(ones, ones, 8, 4.0).magnitude > 1
-    assert LongScaling(ones, ones, 8, 4.0, 0.7).magnitude == 0.7
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plot.pictures import ABOUT, axes_names, covered, outside, ticks
+from plot.pictures import ABOUT, axes_names, ticks
 from regard.plot import CAVEAT, entropy
 from regard.plot.curves import spread
 from regard.plot.sheet import DARK, LIGHT
@@ -75,11 +75,3 @@ def test_a_layer_that_is_not_known_is_a_gap():
     given[2] = np.nan
     (line,) = entropy({"": given}, ABOUT, style={}).axes[0].get_lines()
     assert np.isnan(line.get_ydata()).tolist() == [False, False, True, False, False]
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("layers", [1, 6, 126])
-@pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.3), (8.0, 5.0), (14.0, 3.0)])
-def test_no_text_covers_another_or_leaves_the_sheet(layers, size):
-    figure = entropy({"": RNG.random((layers, 8))}, ABOUT, style={"size": size})
-    assert covered(figure) == [] and outside(figure) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plot.pictures import ABOUT, axes_names, covered, image, outside, texts, ticks
+from plot.pictures import ABOUT, axes_names, image, texts, ticks
 from regard.colour.shades import codes, is_light, palette
 from regard.errors import InputError
 from regard.plot import CAVEAT, grid
@@ -103,17 +103,6 @@ def test_nothing_known_at_all():
 
 def test_a_stack_is_named():
     assert "tiny · cross, sink" in texts(grid([[0.5]], "sink", ABOUT, stack="cross", style={}))
-
-
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.3), (8.0, 6.4), (14.0, 4.0)])
-@pytest.mark.parametrize("shape", [(1, 1), (12, 12), (30, 9), (80, 128)])
-def test_no_text_covers_another_or_leaves_the_sheet(size, shape):
-    given = np.random.default_rng(1).random(shape)
-    given[0, 0] = np.nan
-    style = {"size": size, "dark": True}
-    figure = grid(given, "normalized_entropy", ABOUT, words="a meaning", is_share=True, style=style)
-    assert covered(figure) == [] and outside(figure) == []
 
 
 def test_unknown_statistics_are_listed(rec):

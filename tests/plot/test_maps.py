@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from plot.pictures import axes_names, covered, image, outside, texts, ticks
+from plot.pictures import axes_names, image, texts, ticks
 from regard.colour.scale import times_uniform_of
 from regard.colour.shades import codes, palette
 from regard.mask import Causal
 from regard.plot import CAVEAT
 from regard.plot.maps import shade
 from regard.plot.sheet import DARK, LIGHT, Sheet, settings
-from support.recordings import HOSTILE, WORDS, Chunk, in_memory
-
-SIZES = [(2.5, 2.5), (3.3, 3.3), (4.0, 8.0), (8.0, 8.0), (14.0, 4.0)]
+from support.recordings import WORDS, Chunk, in_memory
 
 
 @pytest.fixture(scope="module")
@@ -136,23 +134,6 @@ def test_a_head_without_weights_is_drawn_as_it_was_kept(long):
     rec, _ = long
     figure = rec.plot_head("L1H0")
     assert "mean of 16×16 tokens a cell; × even share, log 0.1–100" in texts(figure)
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dark", [False, True])
-def test_no_text_covers_another_or_leaves_the_sheet(short, long, size, dark):
-    forty, _ = in_memory([f" internationalization{n}" for n in range(40)])
-    for rec in (short[0], long[0], forty):
-        figure = rec.plot_head("L0H1", size=size, dark=dark)
-        assert covered(figure) == [] and outside(figure) == []
-
-
-def test_hostile_tokens_are_spelt_out():
-    rec, _ = in_memory(HOSTILE)
-    figure = rec.plot_head("L0H1")
-    assert all(text.isprintable() for text in texts(figure))
-    assert {"\\x1b[2J", "\\u202eabc", "[red]"} <= set(ticks(figure.axes[0], "x"))
 
 
 def test_a_dollar_is_a_dollar():

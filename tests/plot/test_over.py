@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plot.pictures import outside, texts
+from plot.pictures import texts
 from regard.axes import Axis, Grid, Tokens
 from regard.colour.over import blended
 from regard.colour.scale import times_uniform_of
 from regard.errors import InputError
-from regard.plot.sheet import DARK, LIGHT
 from support.recordings import in_memory, scene, sighted
 
 VIT = Axis((Grid(4, 6, prefix=1, names=("class",)),))
@@ -97,21 +96,6 @@ def test_all_heads_side_by_side():
     wanted = blended(scene(96, 96, 0), shares.repeat(24, 0).repeat(16, 1))
     assert np.abs(image(figure.axes[6]).astype(int) - wanted).max() <= 1
     assert len(rec.plot_heads_over_picture(9, heads="L1H2,L0").axes) == 6
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.0), (8.0, 8.0), (14.0, 3.5)])
-def test_every_word_is_on_the_sheet(size, dark):
-    rec, _ = sighted(VIT)
-    for figure in (
-        rec.plot_picture("L0H0", query=9, size=size, dark=dark),
-        rec.plot_heads_over_picture(9, size=size, dark=dark),
-    ):
-        assert not outside(figure)
-        assert figure.get_facecolor()[:3] == pytest.approx(
-            [int((DARK if dark else LIGHT).paper[n : n + 2], 16) / 255 for n in (1, 3, 5)]
-        )
 
 
 def test_without_a_picture_the_heat_is_drawn_alone():

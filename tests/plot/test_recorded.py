@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
-from plot.pictures import axes_names, image, texts, ticks
+from plot.pictures import ABOUT, axes_names, covered, image, outside, texts, ticks
+from regard.axes import Axis, Grid
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal
+from regard.plot import entropy, grid
+from regard.plot.sheet import DARK, LIGHT
 from regard.recording import Memory, Recording
-from support.recordings import WORDS, Chunk, in_memory, write, write_prompt
+from support.recordings import HOSTILE, WORDS, Chunk, in_memory, sighted, write, write_prompt
 
 
 @pytest.fixture(scope="module")
 def rec():
     return in_memory(prompts=2)[0]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.3), (4.0, 8.0), (8.0, 6.0), (14.0, 3.5)])
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_text_covers_another_or_leaves_the_sheet(size, dark):
+    """Of every kind, for few and many tokens, long and hostile ones, few and many heads."""
+    style, dice = {"size": size, "dark": dark}, np.random.default_rng(1)
+    figures = []
+    for words in (WORDS, [f" t{n}" for n in range(200)], HOSTILE,
+                  [f" internationalization{n}" * 3 for n in range(40)]):  # fmt: skip
+        rec, _ = in_memory(words)
+        figures.append(rec.plot_head("L0H1", **style))
+        figures += [
+            rec.plot_row(label, row, **style) for label in ("L0H1", "L1H0") for row in (0, -1)
+        ]
+    for shape in ((1, 1), (12, 12), (30, 9), (80, 128)):
+        values = dice.random(shape)
+        values[0, 0] = np.nan
+        figures.append(grid(values, "sink", ABOUT, words="a meaning", is_share=True, style=style))
+        figures.append(entropy({"": values}, ABOUT, style=style))
+    for figure in figures:
+        assert covered(figure) == [] and outside(figure) == []
+        assert all(text.isprintable() for text in texts(figure))
+    rec, _ = sighted(Axis((Grid(4, 6, prefix=1, names=("class",)),)))
+    theme = DARK if dark else LIGHT
+    over = rec.plot_picture("L0H0", query=9, **style), rec.plot_heads_over_picture(9, **style)
+    for figure in over:
+        assert not outside(figure) and to_hex(figure.get_facecolor()) == theme.paper
 
 
 @pytest.fixture(scope="module")
@@ -32,46 +66,28 @@ def stacks():
     return Recording(store)
 
 
-def test_each_gives_a_figure(rec):
-    from matplotlib.figure import Figure
-
-    for figure in (
-        rec.plot_head("L0H1"), rec.plot_row("L0H1", 3), rec.plot_grid(), rec.plot_entropy(),
-    ):  # fmt: skip
-        assert type(figure) is Figure
-
-
-def test_the_usual_grid_is_the_overviews(rec):
-    assert "tiny · off sinks" in texts(rec.plot_grid())
-
-
-def test_a_head_by_layer_and_number(rec):
-    assert axes_names(rec.plot_head("l0h1"))[0] == "tiny · L0H1"
+@pytest.mark.parametrize(
+    ("draw", "given", "says"),
+    [
+        ("plot_grid", {"prompt": 7}, "prompt 7 does not exist; this recording has 0–1"),
+        ("plot_entropy", {"prompt": 7}, "prompt 7 does not exist; this recording has 0–1"),
+        ("plot_head", {"label": "L9H0"}, "layer 9 does not exist"),
+        ("plot_row", {"label": "nonsense", "row": 0}, "names no head"),
+        ("plot_head", {"label": "L1H0", "cell": 3}, "budget of 1 kB"),
+    ],
+)
+def test_what_cannot_be_drawn(rec, draw, given, says):
+    with pytest.raises((InputError, UnavailableError), match=says):
+        getattr(rec, draw)(**given)
 
 
 def test_another_prompt_is_another_picture(rec):
     one, other = rec.plot_head("L0H1"), rec.plot_head("L0H1", prompt=1)
     assert (image(one.axes[0]) != image(other.axes[0])).any()
+    assert axes_names(rec.plot_head("l0h1"))[0] == axes_names(one)[0] == "tiny · L0H1"
+    assert "tiny · off sinks" in texts(rec.plot_grid())  # as the overview has it
     assert axes_names(other)[1].startswith("prompt 1: <s>The cat")
     assert axes_names(rec.plot_entropy(prompt=-1))[1].startswith("prompt 1: ")
-
-
-@pytest.mark.parametrize("draw", ["plot_grid", "plot_entropy"])
-def test_a_prompt_that_is_not_there(rec, draw):
-    with pytest.raises(InputError, match="prompt 7 does not exist; this recording has 0–1"):
-        getattr(rec, draw)(prompt=7)
-
-
-def test_a_head_that_is_not_there(rec):
-    with pytest.raises(InputError, match="layer 9 does not exist"):
-        rec.plot_head("L9H0")
-    with pytest.raises(InputError, match="names no head"):
-        rec.plot_row("nonsense", 0)
-
-
-def test_finer_than_what_was_kept(rec):
-    with pytest.raises(UnavailableError, match="budget of 1 kB"):
-        rec.plot_head("L1H0", cell=3)
 
 
 def test_nothing_recorded():
@@ -111,16 +127,6 @@ def test_rows_that_see_nothing():
     assert "row 4 sees 0 keys; weight, linear" in texts(figure)
     assert len(figure.axes[0].patches) == 0
     rec.plot_head("L0H1")
-
-
-def test_a_long_row_that_sees_nothing():
-    from regard.mask import Table
-
-    seen = torch.tril(torch.ones(60, 60, dtype=torch.bool))
-    seen[4] = False
-    rec, _ = in_memory([f" t{n}" for n in range(60)], chunks=[Chunk((0, 60), (0, 60), Table(seen))])
-    for raw in (False, True):
-        assert any("row 4 sees 0 keys" in text for text in texts(rec.plot_row("L0H1", 4, raw=raw)))
 
 
 @pytest.mark.parametrize("count", [1, 2, 40, 41])

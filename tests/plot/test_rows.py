@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plot.pictures import axes_names, covered, outside, texts, ticks
+from plot.pictures import axes_names, texts, ticks
 from regard.plot import CAVEAT
-from regard.plot.sheet import DARK, LIGHT
-from support.recordings import HOSTILE, in_memory
-
-SIZES = [(2.5, 2.5), (3.3, 3.3), (8.0, 5.6), (14.0, 3.0)]
+from support.recordings import in_memory
 
 
 @pytest.fixture(scope="module")
@@ -117,30 +114,3 @@ def test_of_a_head_that_is_not_exact_only_bars(long):
     figure = rec.plot_row("L1H0", 150)
     assert len(figure.axes) == 1 and len(bars(figure.axes[0])) <= 8
     assert any("only the heaviest are known: it did not fit" in text for text in texts(figure))
-
-
-@pytest.mark.parametrize(("dark", "theme"), [(False, LIGHT), (True, DARK)])
-def test_keys_have_one_colour(long, dark, theme):
-    from matplotlib.colors import to_hex
-
-    rec, _ = long
-    curve, below = rec.plot_row("L0H1", 150, dark=dark).axes
-    assert to_hex(curve.get_lines()[2].get_color()) == theme.lines[1]
-    assert {to_hex(patch.get_facecolor()) for patch in below.patches} == {theme.lines[1]}
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("row", [0, 3, -1])
-def test_no_text_covers_another_or_leaves_the_sheet(short, long, size, row):
-    wordy, _ = in_memory([f" internationalization{n}" * 3 for n in range(60)])
-    for rec, _ in (short, long, (wordy, None)):
-        for label in ("L0H1", "L1H0"):
-            figure = rec.plot_row(label, row, size=size)
-            assert covered(figure) == [] and outside(figure) == []
-
-
-def test_hostile_tokens_are_spelt_out():
-    rec, _ = in_memory(HOSTILE)
-    for row in range(len(HOSTILE)):
-        assert all(text.isprintable() for text in texts(rec.plot_row("L0H1", row)))

@@ -1,14 +1,69 @@
-"""How vectors change: definitions on numbers small enough to check by hand, and laws."""
+"""How vectors change, and attribution by norms: definitions on numbers small enough to check by
+hand, and laws."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from regard.errors import InputError, ShapeError
+import regard
+from regard import study
+from regard.errors import InputError, ShapeError, UnavailableError
+from regard.recording import Recording
 from regard.study.contextual import centred, contextual_change, cosine, told_apart
+from support.recordings import Chunk, write_recording
 
 DICE = np.random.default_rng(0)
+
+
+def test_one_head_with_its_output_projection() -> None:
+    p, v, w_o = DICE.random(12), DICE.standard_normal((12, 5)), DICE.standard_normal((5, 7))
+    found = study.output_attribution(p, v, w_o)
+    expected = [np.linalg.norm(p[j] * v[j] @ w_o) for j in range(12)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_heads_are_added_before_the_norm_is_taken() -> None:
+    p, v, w = (
+        DICE.random((3, 12)),
+        DICE.standard_normal((3, 12, 5)),
+        DICE.standard_normal((3, 5, 7)),
+    )
+    moved = [sum(p[h, j] * v[h, j] @ w[h] for h in range(3)) for j in range(12)]
+    np.testing.assert_allclose(study.output_attribution(p, v, w), np.linalg.norm(moved, axis=1))
+
+
+def test_a_large_weight_on_a_value_of_no_length_moves_nothing() -> None:
+    found = study.value_attribution([[0.9, 0.1]], [0.0, 3.0])
+    np.testing.assert_allclose(found, [[0.0, 0.3]])
+
+
+@pytest.mark.parametrize("key_bin", [1, 8])
+def test_a_recorded_row_with_its_stored_norms(key_bin: int) -> None:
+    recorded = _with_norms(key_bin)
+    head = recorded["L0H3"]
+    norms = np.repeat(head.stored["value_norm"].values, key_bin)[:50]
+    np.testing.assert_allclose(study.head_attribution(head, 40), head[40] * norms, rtol=1e-6)
+
+
+def _with_norms(key_bin: int) -> Any:
+    store, _ = write_recording(chunks=[Chunk((0, 50), (0, 50), regard.Causal())], key_bin=key_bin)
+    norms = DICE.random((2, -(-50 // key_bin))).astype(np.float32)
+    if "P0/L0/value_norm/0" not in store.entries:
+        store.add("P0/L0/value_norm/0", norms)
+    return Recording(store)
+
+
+def test_what_does_not_fit() -> None:
+    with pytest.raises(ShapeError, match=r"weights \(2,\) and value_norms \(3,\)"):
+        study.value_attribution([1, 2], [1, 2, 3])
+    with pytest.raises(ShapeError, match=r"w_o \(4, 2\); give \(heads, keys\)"):
+        study.output_attribution(np.ones(3), np.ones((3, 5)), np.ones((4, 2)))
+    store, _ = write_recording(chunks=[Chunk((0, 9), (0, 9))], statistics=False)
+    with pytest.raises(UnavailableError, match="norms of its values were not recorded"):
+        study.head_attribution(Recording(store)["L0H0"], 3)
 
 
 def layers(count: int = 3, tokens: int = 5, width: int = 8) -> tuple[np.ndarray, ...]:
@@ -69,28 +124,19 @@ def test_no_step_has_no_shares() -> None:
     assert not found.step.any()
 
 
-def test_senses_that_part_in_one_layer() -> None:
+def test_senses_that_part_in_one_layer_from_the_start_or_never() -> None:
     mixed = DICE.normal(size=(1, 6, 16))
     apart = DICE.normal(size=(2, 6, 16)) * 0.1
     apart[:, :3, 0] += 1
     apart[:, 3:, 0] -= 1
-    found = told_apart(np.concatenate([mixed, apart]), ["river"] * 3 + ["money"] * 3)
-    assert found.separates == 1
-    assert found.nearest[1:].tolist() == [1, 1]
-    assert np.all(found.gap[1:] > 1)
-    assert abs(found.gap[0]) < 0.5
-
-
-def test_senses_that_never_part() -> None:
-    same = np.tile(np.array([1.0, 0, -1, 0, 1, 0, -1, 0]).reshape(1, 4, 2), (3, 1, 1))
-    found = told_apart(same, ["a", "a", "b", "b"])
-    assert found.separates is None
-    assert np.all(found.nearest < 1)
-
-
-def test_senses_told_apart_from_the_start() -> None:
+    parted = told_apart(np.concatenate([mixed, apart]), ["river"] * 3 + ["money"] * 3)
+    assert parted.separates == 1 and parted.nearest[1:].tolist() == [1, 1]
+    assert np.all(parted.gap[1:] > 1) and abs(parted.gap[0]) < 0.5
     vectors = np.array([[[1.0, 0], [1, 0.1], [-1, 0], [-1, 0.1]]] * 2)
     assert told_apart(vectors, [0, 0, 1, 1]).separates == 0
+    same = np.tile(np.array([1.0, 0, -1, 0, 1, 0, -1, 0]).reshape(1, 4, 2), (3, 1, 1))
+    never = told_apart(same, ["a", "a", "b", "b"])
+    assert never.separates is None and np.all(never.nearest < 1)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -17,8 +17,8 @@ from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.score import ScoreRule
 from regard.study.patches import near, same_column, same_place, same_row, spots_of
-from study.conftest import head_of, head_of_patches, heads_of, planted_head, record
-from study.patternless import LENGTHS, MASKS, SHAPES, labels_given
+from study.conftest import head_of, head_of_patches, heads_of, record
+from study.patternless import LENGTHS, MASKS, SHAPES, Random, labels_given
 from support.recordings import Chunk, WrittenPlace, write_recording
 from support.recordings.planted import (
     FRAME_KINDS,
@@ -214,16 +214,6 @@ def test_planted_heads_of_short_texts_are_named_with_their_test(length):
         assert head[kind].n_rows >= 8 and head[kind].p_value <= 0.0005 and head[kind].test
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
-def test_no_pattern_is_seen_in_what_a_sink_leaves(kind):
-    """A sink of 0.999 with a perfect pattern in the rest: the share of the rest is high, and no
-    label is given."""
-    head = planted_head(kind, text(160), 0.999)
-    assert head.labels == ("sink",) and head.non_sink == pytest.approx(0.001, rel=0.1)
-    if kind in ("previous", "offset", "self", "delimiter"):
-        assert head[kind].conditional > 0.8
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_head_is_called_the_same_wherever_it_stands(seed):
     """Its labels and scores depend on neither its number nor its neighbours, but for the one
@@ -290,22 +280,6 @@ def test_planted_heads_over_patches_have_their_label_and_no_other(grid, seed):
         assert ("previous-frame" in {finding.pattern for finding in head}) == (grid is FRAMES)
 
 
-class Random(torch.nn.Module):
-    """Heads with random q and k, of several scales."""
-
-    def __init__(self, dim: int, seed: int) -> None:
-        super().__init__()
-        self.dim, self.seed = dim, seed
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        dice = torch.Generator().manual_seed(self.seed)
-        size = 1, 50, pixels.shape[1], self.dim
-        q, k, v = (torch.randn(size, generator=dice) for _ in range(3))
-        scales = torch.tensor([(0.3, 1.0, 2.0, 4.0, 8.0)[n % 5] for n in range(50)])
-        q = q * (scales / self.dim**0.5)[:, None, None]
-        return regard.attend(q, k, v, scale=1.0).output
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dim", [8, 32])
 @pytest.mark.parametrize(
@@ -314,8 +288,9 @@ class Random(torch.nn.Module):
 def test_random_heads_over_patches_get_no_label_that_says_where_they_look(dim, grid):
     given: Counter[str] = Counter()
     for seed in range(2):
-        with torch.no_grad(), regard.record(Random(dim, seed), axes=grid) as rec:
-            rec.model(torch.zeros(1, grid.count, 1))
+        model = Random(None, 50, dim, seed)
+        with torch.no_grad(), regard.record(model, axes=grid) as rec:
+            model(torch.zeros(1, grid.count))
         for head in study.patterns(rec, evidence="none"):
             given.update(set(head.labels) - SHAPES)
     assert not given

@@ -1,12 +1,14 @@
 """The report: every label with its number, the rows that show it and what the recording leaves in
-doubt, most surprising first; as sentences, as a page and as JSON."""
+doubt, most surprising first; as sentences, as a page and as JSON; at the cost of what it reads."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+import regard.recording
+from bench.long_recording import write_large
 from regard import study
 from regard.errors import InputError
 from regard.mask import Causal
-from regard.recording import STATISTICS, Recording
+from regard.recording import STATISTICS, Recording, Writer
 from regard.study import Finding, HeadStudy, Outlier, Ranked, SeenAt, outliers
 from regard.study.outliers import _TELLING
 from regard.study.pattern import every_pattern
@@ -436,3 +440,15 @@ def test_every_outlier_is_a_sentence(statistic):
     assert own.sentence.startswith("L0H1 ") and "0.62" in own.sentence
     assert own.sentence.endswith("its layer's median is 0.13")
     assert own.as_dict()["sentence"] == own.sentence
+
+
+def test_sixteen_thousand_tokens(tmp_path: Path) -> None:
+    with Writer(tmp_path / "long.regard") as writer:
+        write_large(writer, 16_384, layers=3, heads=5, exact_layer=1)
+    with regard.recording.open(tmp_path / "long.regard") as recording:
+        tracemalloc.start()
+        report = study.make_report(recording, top=100)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert report.counts()["previous"] == 3
+    assert peak < 200e6  # a matrix of one head would take 1 GB

@@ -14,8 +14,8 @@ from support.families import Outcome, examine, names, page, sight_page
 from support.families.__main__ import main
 from support.families.build import TooManyError, build
 from support.families.compare import FLOOR, differences, flat, misfits, tolerances
+from support.families.inputs import SHORTER, padded
 from support.families.known import KNOWN
-from support.families.words import SHORTER, padded
 
 INF, NAN = float("inf"), float("nan")
 

@@ -1,11 +1,15 @@
-"""Whether a commit can be released. Archives, environments and their use: test_dist.py."""
+"""Whether a commit can be released (archives, environments and their use: test_dist.py); whether
+the sessions of the noxfile name tests and extras that there are, also without nox."""
 
 from __future__ import annotations
 
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from tools import environment
 from tools import release_check as check
 
 SOURCE = '"""Attention."""\n\n__version__ = "1.2.0"\n'
@@ -62,3 +66,21 @@ def test_tags_are_those_of_the_commit(tmp_path):
 def test_this_commit_has_one_version_and_the_tests_that_are_run():
     assert check.check_version(check.ROOT)
     assert all((check.ROOT / folder).is_dir() for folder in check.TESTS)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+
+
+def test_every_session_names_tests_that_exist():
+    named = re.findall(r"\btests/[\w/.]+", TEXT)
+    assert len(named) > 8
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_extras_are_those_of_a_clone():
+    """Without `gpu`, whose Triton comes with another torch than the oldest."""
+    (extras,) = re.findall(r'^EXTRAS = "(.*)"', TEXT, re.MULTILINE)
+    assert extras.split(",") == [
+        name for name in environment.EVERYTHING.split(",") if name != "gpu"
+    ]

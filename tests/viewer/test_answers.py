@@ -8,56 +8,19 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError, UnavailableError
-from regard.recording import STATISTICS, Head, open
+from regard.recording import Head, open
 from regard.recording.schema import tensor_name
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views import row as rows_module
 from regard.views.encoding import as_text
-from support.recordings import HOSTILE, WORDS, on_disk, tear
-from viewer.served import make_empty, make_opened
+from support.recordings import HOSTILE, WORDS, on_disk
+from viewer.served import make_opened
 
 
 def _read(value):
-    def refuse(word):
-        raise AssertionError(word)
-
-    return json.loads(as_text(value), parse_constant=refuse)
-
-
-def test_json_has_no_nan_and_takes_any_text():
-    assert _read({"a": [1.5, float("nan"), float("inf")], "b": "\ud800"}) == {
-        "a": [1.5, None, None], "b": "\ud800",
-    }  # fmt: skip
-
-
-def test_the_overview_has_every_grid(tmp_path):
-    one = make_opened(tmp_path, prompts=2)
-    found = _read(answers.overview(one, 1))
-    assert (found["name"], found["live"], found["damage"]) == ("run.regard", False, [])
-    assert found["model"]["name"] == "tiny"
-    assert [p["title"] for p in found["prompts"]] == ["text 0", "text 1"]
-    assert found["prompts"][0]["streams"] == {"tokens": len(WORDS)}
-    (stack,) = found["stacks"]
-    assert set(stack["grids"]) == set(STATISTICS) == set(found["statistics"])
-    want = one.recording.grid("entropy", prompt=1)
-    np.testing.assert_allclose(stack["grids"]["entropy"], want)
-    assert {h["label"]: h["exact"] for h in found["heads"]}["L0H0"] is True
-    assert [h["exact"] for h in found["heads"]] == [True] * 4 + [False] * 4
-    assert found["problems"] == []
-
-
-def test_an_empty_recording_has_an_overview():
-    found = _read(answers.overview(make_empty()))
-    assert (found["prompts"], found["heads"], found["live"]) == ([], [], True)
-
-
-def test_damage_is_said_and_the_rest_is_there(tmp_path):
-    path = tear(on_disk(tmp_path / "run.regard"), 2 / 3)
-    found = _read(answers.overview(Opened(open(path))))
-    assert found["damage"]
-    assert all(one["reason"] for one in found["damage"])
-    assert isinstance(found["heads"], list)
+    """As it is sent: JSON without NaN."""
+    return json.loads(as_text(value), parse_constant=pytest.fail)
 
 
 def test_a_damaged_tensor_costs_only_what_needs_it(tmp_path):
@@ -86,29 +49,15 @@ def test_tokens_come_in_pages(tmp_path):
     assert answers.tokens(one, start=len(HOSTILE))["tokens"] == []
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"count": 0}, {"count": 10**6}, {"start": 13}, {"stream": "x"}, {"prompt": 3}]
-)
-def test_tokens_that_are_not_there(tmp_path, wrong):
-    with pytest.raises(InputError):
-        answers.tokens(make_opened(tmp_path), **wrong)
-
-
-def test_facts_of_an_exact_head(tmp_path):
+def test_facts_of_heads_with_q_and_k_and_without(tmp_path):
     one = make_opened(tmp_path)
     found = _read(answers.head_facts(one, 0, "L0H1"))
     assert (found["label"], found["exact"], found["why_not"]) == ("L0H1", True, None)
-    assert found["levels"] == {"mean": [1], "max": [1]}
+    assert found["levels"] == {"mean": [1], "max": [1]} and found["sight"] is True
     assert (found["tile"], found["scale"]["low"], found["scale"]["high"]) == (256, 0.1, 100)
-    assert set(found["statistics"]) == set(STATISTICS)
     assert len(found["tracks"]["entropy"]["mean"]) == len(WORDS)
-    assert found["sight"] is True
-
-
-def test_facts_of_a_head_without_q_and_k(tmp_path):
-    found = _read(answers.head_facts(make_opened(tmp_path), 0, "L1H0"))
-    assert found["exact"] is False
-    assert "budget" in found["why_not"]
+    found = _read(answers.head_facts(one, 0, "L1H0"))
+    assert found["exact"] is False and "budget" in found["why_not"]
     assert found["levels"] == {"mean": [16], "max": []}
 
 
@@ -140,33 +89,15 @@ def test_a_row_of_a_head_without_q_and_k_has_its_heaviest_keys(tmp_path):
         answers.weights(one, 0, "L1H0", 5)
 
 
-@pytest.mark.parametrize("row", [-13, 12, 10**9])
-def test_rows_that_are_not_there(tmp_path, row):
-    one = make_opened(tmp_path)
-    for ask in (answers.row_facts, answers.weights):
-        with pytest.raises(InputError, match="does not exist; L0H0 has 0–11"):
-            ask(one, 0, "L0H0", row)
-
-
 def test_cells_are_exact_and_say_how_many_keys_a_row_sees(tmp_path):
     one = make_opened(tmp_path, rows=(2, 12))
     found = np.frombuffer(answers.cells(one, 0, "L0H0", range(8), range(1, 6)), "<f4")
     table, visible = found[:40].reshape(8, 5), found[40:]
-    assert np.isnan(table[:2]).all()
-    assert np.isnan(visible[:2]).all()
+    assert np.isnan(table[:2]).all() and np.isnan(visible[:2]).all()
     np.testing.assert_array_equal(visible[2:], np.arange(3, 9))
     dense = one.head(0, "L0H0")[2:8, 1:6]
     seen = np.arange(1, 6) <= np.arange(2, 8)[:, None]
     np.testing.assert_array_equal(table[2:], np.where(seen, dense, np.nan))
-
-
-@pytest.mark.parametrize(
-    ("rows", "keys"),
-    [(range(13), range(1)), (range(1), range(5, 5)), (range(-1, 2), range(2))],
-)
-def test_cells_that_are_not_there(tmp_path, rows, keys):
-    with pytest.raises(InputError, match="are not all there"):
-        answers.cells(make_opened(tmp_path), 0, "L0H0", rows, keys)
 
 
 def test_cells_are_few(tmp_path, monkeypatch):

@@ -30,10 +30,6 @@ def test_numbers_are_those_of_the_study(two):
     assert said["b"]["prompt"] == 1 and said["doubts"] == []
 
 
-def test_a_prompt_is_at_no_distance_from_itself(two):
-    assert comparison((two, 1), (two, 1))["largest"] < 1e-3
-
-
 def test_what_must_be_known_first(tmp_path):
     one = Opened(open(make_state(tmp_path / "stored.regard", "stored only")))
     (tmp_path / "more").mkdir()
@@ -66,22 +62,23 @@ def test_it_is_made_once(two, monkeypatch):
     assert made == [1, 1]
 
 
-def test_it_can_be_given_up(two):
-    asked = []
+def test_it_can_be_given_up_and_its_progress_is_known(two):
+    """Nothing is said of a comparison that nobody waits for."""
+    told = []
 
-    def stop():
-        asked.append(1)
-        if len(asked) == 3:
+    def look():
+        told.append(comparison_progress((two, 0), (two, 1)))
+        if len(told) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        comparison((two, 0), (two, 1), stop)
-    assert len(asked) == 3
-
-
-def test_prompts_that_do_not_exist(two):
-    with pytest.raises(InputError, match="prompt 2 does not exist"):
-        comparison((two, 0), (two, 2))
+        comparison((two, 0), (two, 1), look)
+    assert len(told) == 3
+    heads = len(two.prompt(0))
+    comparison((two, 0), (two, 1), look)
+    assert [each["done"] for each in told[4:]] == list(range(heads - 1))
+    assert {each["total"] for each in told[4:]} == {heads}
+    assert comparison_progress((two, 0), (two, 1)) == {"done": 0, "total": 0}
 
 
 def test_nothing_in_common(tmp_path, two):
@@ -89,17 +86,3 @@ def test_nothing_in_common(tmp_path, two):
     said = r"^run\.regard and cross\.regard have no head in common$"
     with pytest.raises(InputError, match=said):
         comparison((two, 0), (cross, 0))
-
-
-def test_progress_is_known_while_it_is_made(two):
-    """And nothing is said of a comparison that nobody waits for."""
-    told = []
-
-    def look():
-        told.append(comparison_progress((two, 0), (two, 1)))
-
-    comparison((two, 0), (two, 1), look)
-    heads = len(two.prompt(0))
-    assert [one["done"] for one in told[1:]] == list(range(heads - 1))
-    assert {one["total"] for one in told[1:]} == {heads}
-    assert comparison_progress((two, 0), (two, 1)) == {"done": 0, "total": 0}

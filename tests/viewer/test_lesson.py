@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +40,7 @@ def test_the_notes_example_starts_from_the_notes_numbers():
     assert data["is_notes_example"]
     assert data["embeddings"]["words"] == [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
     assert data["embeddings"]["made_up"] == []
+    assert data_of("The dog sat")["embeddings"]["made_up"] == ["dog"]
     assert all(is_identity(np.array(data["heads"][0][n])) for n in ("w_q", "w_k", "w_v"))
     assert data["w_o"] is None
 
@@ -62,10 +62,6 @@ def test_the_block_has_its_matrices_even_where_the_lesson_stops_before_it():
     with_block = make_lesson(Options("The cat sat", projections="random:5", block=True)).block
     data = data_of(projections="random:5")
     assert data["block"] == {"w_1": with_block.w_1.tolist(), "w_2": with_block.w_2.tolist()}
-
-
-def test_made_up_words_are_named():
-    assert data_of("The dog sat")["embeddings"]["made_up"] == ["dog"]
 
 
 @pytest.mark.parametrize("projections", ["identity", "random:11"])
@@ -161,10 +157,3 @@ def test_the_real_head_does_what_its_words_say():
             masses.append(row[after].sum())
     words = {"label": real["label"], "share": f"{np.mean(masses):.2f}", "rows": len(masses)}
     assert real["words"] == Phrase("real_head.induction", words).as_dict()
-
-
-def test_the_real_head_is_small_enough_to_be_in_every_lesson():
-    import regard.viewer
-
-    file = Path(regard.viewer.__file__).parent / "real_head.json"
-    assert file.stat().st_size < 60_000

@@ -1,4 +1,4 @@
-"""`rec.view()`: what a notebook is given, with a widget and without."""
+"""What a notebook is given: `rec.view()` with a widget and without, and a page in a frame."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from base64 import b64decode
+from html import unescape
+from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import IPython
@@ -15,8 +17,10 @@ import pytest
 
 import regard
 from regard.errors import InputError
+from regard.learn import Options, make_lesson
 from regard.recording import Memory, Recording
 from regard.viewer import live
+from regard.viewer.notebook import frame, lesson_page, page_title, recording_page, without_picture
 from support.recordings import in_memory, write_training
 from viewer.shell import Elements, use_small_page
 
@@ -118,3 +122,55 @@ def test_nothing_of_notebooks_is_imported_before_a_view_is_shown():
         "assert not {'anywidget', 'ipywidgets', 'IPython', 'starlette'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    use_small_page(monkeypatch)
+
+
+class _Frame(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.attributes: dict[str, str | None] = {}
+        self.tags: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes = dict(attrs)
+
+
+def test_a_frame_holds_the_page_to_the_letter():
+    page = '<p title="a">\'&amp;</p></iframe>✓ 猫'
+    html = frame(page, 'say "×"')
+    found = _Frame(html)
+    assert found.tags == ["iframe"]
+    assert found.attributes["srcdoc"] == page
+    assert found.attributes["title"] == 'say "×"'
+    assert html.isascii()
+
+
+def test_a_frame_may_draw_and_save_and_no_more():
+    found = _Frame(frame("", ""))
+    assert found.attributes["sandbox"] == "allow-scripts allow-forms allow-downloads"
+    assert "src" not in found.attributes
+
+
+def test_why_there_is_no_picture_is_told_as_text():
+    html = without_picture("<b>", "because\nof <i>")
+    assert "<b>" not in html and "<i>" not in html
+    assert "because of <i>" in unescape(html)
+
+
+def test_a_head_opens_at_that_head():
+    recording, _ = in_memory(prompts=2)
+    page = Elements(recording_page(recording, prompt=1, head="L0H2"))
+    assert '"open":{"view":"head","head":"L0H2"}' in page.text("script", id="regard-data")
+    assert page.text("title") == "L0H2 · tiny · text 1" == page_title(recording, 1, "L0H2")
+
+
+def test_a_lesson_is_carried_as_data():
+    page = Elements(lesson_page(make_lesson(Options("The cat sat"))))
+    assert page.text("script", id="regard-data").startswith('{"kind":"lesson","lesson":{"tokens"')
+    assert page.text("title") == "Attention, step by step: The cat sat"

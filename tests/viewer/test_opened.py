@@ -1,23 +1,24 @@
-"""A recording that grows while it is served, and heads that many threads ask for."""
+"""A recording that grows while it is served, heads that many threads ask for, what the first page
+asks for, and the page's own files."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+import regard.viewer
 from regard.errors import InputError
 from regard.recording import Writer, open
 from regard.recording.schema import CONTENTS
+from regard.viewer import answers
+from regard.viewer.files import PAGE_FILES, load_page
 from regard.viewer.opened import Opened
+from regard.viewer.serve import warm_up
+from regard.viewer.work import Pool
 from support.recordings import WORDS, write
 from viewer.served import make_empty, make_opened
-
-
-def test_names_are_those_of_files_not_of_folders(tmp_path):
-    one = make_opened(tmp_path)
-    assert one.name == "run.regard"
-    assert str(tmp_path) not in repr(one.report(0)["file"])
 
 
 def test_what_does_not_exist_is_said(tmp_path):
@@ -66,3 +67,36 @@ def test_an_empty_recording_can_be_served():
     assert opened.refresh() is False
     with pytest.raises(InputError, match="has 0 prompts"):
         opened.report(0)
+
+
+@pytest.fixture
+def pool():
+    one = Pool(1)
+    yield one
+    one.close()
+
+
+def test_the_first_page_is_made_before_it_is_asked_for(tmp_path, pool, monkeypatch):
+    one = make_opened(tmp_path)
+    warm_up([one], pool).result(timeout=300)
+    monkeypatch.setattr(answers, "thumbnails_of", None)  # nothing is computed any more
+    assert answers.thumbnails(one).kinds.any()
+
+
+def test_a_recording_without_a_prompt_is_no_trouble(pool):
+    assert warm_up([make_empty()], pool).result(timeout=300) is None
+
+
+STATIC = Path(regard.viewer.__file__).parent / "static"
+
+
+def test_what_is_built_is_loaded_and_the_rest_left_out():
+    built = {address for address, (name, _) in PAGE_FILES.items() if (STATIC / name).exists()}
+    assert set(load_page()) == built
+
+
+def test_names_stay_inside_their_folder():
+    for name, kind in PAGE_FILES.values():
+        assert "/" not in name
+        assert ".." not in name
+        assert kind.endswith("charset=utf-8")

@@ -1,4 +1,4 @@
-"""One HTML file: what is in it, and what it lets happen."""
+"""One HTML file: what is in it, what it lets happen, and the same made by the server."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import base64
 import json
 
 import pytest
+from starlette.testclient import TestClient
 
 from regard.errors import UnavailableError
 from regard.viewer import selfcontained
+from regard.viewer.app import build_app
+from regard.viewer.guard import TOKEN_HEADER
 from regard.viewer.selfcontained import DATA, make_page, room_in
+from viewer.served import TOKEN, make_opened
 from viewer.shell import SCRIPT, Elements, use_small_page
 
 EVIL = '</script><script>alert(1)</script><!-- & "quoted" \u2028 \ud800'
@@ -62,3 +66,30 @@ def test_without_the_built_page_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(selfcontained, "load_page", dict)
     with pytest.raises(UnavailableError, match=r"make page.*wheel"):
         make_page({}, title="")
+
+
+@pytest.fixture
+def client(tmp_path, monkeypatch):
+    use_small_page(monkeypatch)
+    app = build_app([make_opened(tmp_path)], TOKEN, 80, page={})
+    return TestClient(app, base_url="http://127.0.0.1:80", headers={TOKEN_HEADER: TOKEN,
+                      "host": "127.0.0.1:80"})  # fmt: skip
+
+
+def test_one_head_is_a_file_of_its_own_name(client):
+    got = client.get("/api/0/page?head=L0H1")
+    assert got.status_code == 200
+    assert got.headers["content-type"].startswith("text/html")
+    assert got.headers["content-disposition"] == 'attachment; filename="run-L0H1.html"'
+    data = Elements(got.text).text("script", id="regard-data")
+    assert '"heads":["L0H1"]' in data
+
+
+def test_without_a_head_it_is_the_recording(client):
+    got = client.get("/api/0/page")
+    assert got.headers["content-disposition"] == 'attachment; filename="run.html"'
+
+
+def test_what_is_not_there_is_not_found(client):
+    assert client.get("/api/0/page?head=L9H9").status_code == 404
+    assert client.get("/api/0/page?prompt=7").status_code == 404

@@ -1,4 +1,4 @@
-"""A real process on loopback, from its first line to Ctrl-C."""
+"""Real processes on loopback, from the first line to Ctrl-C: recordings, and a page alone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import httpx
 import pytest
 
 from regard.errors import FileError, InputError, MissingExtraError, UnavailableError
+from regard.viewer import loopback
 from regard.viewer import serve as module
 from regard.viewer.loopback import bound
+from regard.viewer.one_page import serve_page
 from regard.viewer.serve import serve
 from support.recordings import on_disk
 
@@ -95,35 +97,24 @@ def test_a_process_serves_and_ends(process):
     assert (child.returncode, rest, errors) == (0, "ended well\n", "")
 
 
-def test_it_listens_on_loopback_only():
+def test_it_listens_on_loopback_only_and_a_taken_port_is_said():
     with bound(0) as listener:
-        assert listener.getsockname()[0] == "127.0.0.1"
-        assert listener.getsockname()[1] > 0
-
-
-def test_a_taken_port_is_said():
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
+        where, port = listener.getsockname()
+        assert where == "127.0.0.1" and port > 0
         with pytest.raises(UnavailableError, match=r"cannot be had .* give another, or 0"):
-            bound(other.getsockname()[1])
+            bound(port)
 
 
-@pytest.mark.parametrize("port", [-1, 65536])
-def test_ports_that_are_none(tmp_path, port):
-    with pytest.raises(InputError, match="give 0 for a free one"):
-        serve([on_disk(tmp_path / "run.regard")], port)
-
-
-def test_nothing_to_serve():
-    with pytest.raises(InputError, match=r"give a \.regard file"):
-        serve([])
-
-
-def test_a_file_that_is_not_there(tmp_path):
+def test_what_cannot_be_served(tmp_path):
     made = on_disk(tmp_path / "run.regard")
-    with pytest.raises(FileError, match="no such file"):
-        serve([made, tmp_path / "none.regard"])
+    for files, port, error, says in (
+        ([made], -1, InputError, "give 0 for a free one"),
+        ([made], 65536, InputError, "give 0 for a free one"),
+        ([], 0, InputError, r"give a \.regard file"),
+        ([made, tmp_path / "none.regard"], 0, FileError, "no such file"),
+    ):
+        with pytest.raises(error, match=says):
+            serve(files, port)
 
 
 @pytest.mark.parametrize("name", ["starlette", "uvicorn"])
@@ -165,3 +156,59 @@ def test_importing_the_viewer_needs_neither_server_nor_torch():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+_ONE_PAGE = """
+from regard.viewer.one_page import serve_page
+serve_page("<p>lesson √</p>", say=lambda line: print(line, flush=True))
+print("ended well", flush=True)
+"""
+
+
+@pytest.fixture
+def page_process():
+    """The page_process and the address it printed."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _ONE_PAGE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        ready, _, _ = select.select([child.stdout], [], [], 60)
+        assert ready, "the server did not start"
+        yield child, child.stdout.readline().strip()
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_the_address_that_was_printed_opens_the_page(page_process):
+    child, address = page_process
+    base, path = re.fullmatch(r"(http://127\.0\.0\.1:[0-9]+)(/[A-Za-z0-9_-]{32})", address).groups()
+    with httpx.Client(base_url=base, trust_env=False, timeout=120) as client:
+        page = client.get(path)
+        assert (page.status_code, page.text) == (200, "<p>lesson √</p>")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert page.headers["x-frame-options"] == "DENY"
+        assert client.head(path).text == ""
+        for other in ("/", "/wrong", f"{path}/..", f"{path}?x"):
+            assert client.get(other).status_code == 404
+        assert client.get(path, headers={"host": "evil.example"}).status_code == 403
+        assert client.post(path).status_code == 501
+    port = int(base.rpartition(":")[2])
+    with pytest.raises(UnavailableError, match=f"port {port} cannot be had"):
+        serve_page("", port)
+    with pytest.raises(InputError, match="port 70000"):
+        serve_page("", 70000)
+    child.send_signal(signal.SIGINT)
+    rest, errors = child.communicate(timeout=300)
+    assert (rest, errors, child.returncode) == ("ended well\n", "", 0)
+
+
+def test_no_desktop_no_browser(monkeypatch):
+    opened = []
+    monkeypatch.setattr(loopback.webbrowser, "open", lambda one: opened.append(one) or True)
+    monkeypatch.setattr(loopback.sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not loopback.open_in_browser("http://127.0.0.1:1/") and not opened
+    monkeypatch.setitem(os.environ, "DISPLAY", ":0")
+    assert loopback.open_in_browser("http://127.0.0.1:1/") and len(opened) == 1

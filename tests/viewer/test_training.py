@@ -14,8 +14,8 @@ from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.viewer.work import Pool
 from regard.views.run import CUSTOMARY, MOST_BINS
-from support.recordings import write, write_training
-from viewer.served import TOKEN, make_opened
+from support.recordings import write_training
+from viewer.served import TOKEN
 
 PORT = 8124
 WORDS = {"max_score": "largest score", "peak": "heaviest key", "grad_w_q": "norm"}
@@ -91,24 +91,16 @@ def test_the_customary_limits_are_the_monitors():
     assert set(CUSTOMARY) < set(STATISTICS)
 
 
-def test_without_an_alarm_the_limit_is_the_customary_one():
-    limit = answers.training(_opened(_values(3)))["statistics"]["max_score"]["limit"]
-    assert limit == {"side": "above", "value": 100.0, "customary": True}
-
-
 def test_the_limits_that_the_file_has_come_first():
     """Also before alarms, and where the run had none."""
     limits = {"peak": Limit("below", 0.5), "grad_w_q": Limit("above", 2.0)}
+    told = answers.training(_opened(_values(3)))["statistics"]  # of a file without alarms
+    assert told["max_score"]["limit"] == {"side": "above", "value": 100.0, "customary": True}
     told = answers.training(_opened(_values(3), [ALARM], limits=limits))["statistics"]
     assert told["peak"]["limit"] == {"side": "below", "value": 0.5, "customary": False}
     assert told["max_score"]["limit"] is None
     over = answers.strips(_opened(_values(3), [ALARM], limits=limits), "max_score").over
     assert (over == -1).all()
-
-
-def test_a_recording_without_training_says_so(tmp_path, ask):
-    facts = ask(make_opened(tmp_path), "training").json()
-    assert facts["samples"] == 0 and facts["steps"] is None and facts["statistics"] == {}
 
 
 def test_a_run_that_goes_on_is_followed(tmp_path):
@@ -127,16 +119,6 @@ def test_a_run_that_goes_on_is_followed(tmp_path):
     assert not first["alarms"] and second["alarms"] == [ALARM.to_dict()]
     np.testing.assert_array_equal(answers.strips(opened, "peak").planes[0], values.reshape(9, 12))
     opened.close()
-
-
-def test_training_beside_attention(tmp_path, ask):
-    path = tmp_path / "run.regard"
-    with Writer(path) as writer:
-        write(writer, ["a", "b", "c", "d"])
-        _write(writer, _values(2))
-    opened = Opened(open(path))
-    assert ask(opened, "overview").json()["heads"]
-    assert ask(opened, "training").json()["samples"] == 2
 
 
 # ── strips ───────────────────────────────────────────────────────────────────────────────────
@@ -217,10 +199,7 @@ def test_the_first_step_over_the_limit_is_of_all_steps():
     assert over[0, 1] == 2468 and over[2, 0] == 9998 and (over >= 0).sum() == 2
     assert found.over_value.reshape(3, 4)[0, 1] == 51
     assert np.isnan(found.over_value.reshape(3, 4)[1, 0])
-
-
-def test_a_limit_from_below():
-    values = np.ones((4, 3, 4), np.float32)
+    values = np.ones((4, 3, 4), np.float32)  # and where the limit is one from below
     values[2:, 1, 2] = 0.1
     values[:, 2, 3] = np.nan
     low = Alarm("collapse", "L1H2", 2, "peak", 0.1, 0.5)

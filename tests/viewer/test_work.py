@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from regard.viewer.work import GivenUpError, Job, Pool
+from regard.viewer.work import Pool
 
 
 @pytest.fixture
@@ -60,16 +60,6 @@ def test_errors_are_handed_on_and_the_thread_lives(pool):
     assert pool.submit(lambda: 1).result(120) == 1
 
 
-def test_closing_cancels_what_waits():
-    pool = Pool(1)
-    _, release = _busy(pool)
-    waiting = pool.submit(lambda: 1)
-    pool.close()
-    release.set()
-    with pytest.raises(CancelledError):
-        waiting.result(120)
-
-
 def test_lanes_do_not_wait_for_each_other(pool):
     (_, tiles), (_, long) = _busy(pool), _busy(pool, "long")
     waiting = [pool.submit(lambda: 1, lane) for lane in ("tiles", "long")]
@@ -91,14 +81,6 @@ def test_closing_ends_every_lane():
     for one in waiting:
         with pytest.raises(CancelledError):
             one.result(120)
-
-
-def test_a_job_is_told_when_nobody_waits():
-    job = Job()
-    job.go_on()
-    job.give_up()
-    with pytest.raises(GivenUpError):
-        job.go_on()
 
 
 def test_so_many_work_at_once_and_no_more():

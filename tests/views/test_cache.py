@@ -20,12 +20,6 @@ def _ask(cache: Cache, key: str, made: list[str]) -> str:
     return cache.get(key, make, len)
 
 
-def test_a_value_is_made_once():
-    cache, made = Cache(100), []
-    assert [_ask(cache, "a", made) for _ in range(3)] == ["aaaa"] * 3
-    assert made == ["a"]
-
-
 def test_what_was_not_asked_for_longest_goes_first():
     cache, made = Cache(8), []
     for key in "abacab":

@@ -7,19 +7,16 @@ from regard.views.overview import whole_overview
 from support.recordings import in_memory
 
 
-def test_a_wall_of_ones_is_not_the_default():
+def test_the_grid_that_is_shown_first_is_the_one_that_spreads():
     wall, spread = np.ones((4, 4)), np.linspace(0, 1, 16).reshape(4, 4)
-    assert telling_grid({"non_sink": [wall], "normalized_entropy": [spread]}) == (
-        "normalized_entropy"
-    )
-    assert telling_grid({"non_sink": [spread], "normalized_entropy": [spread]}) == "non_sink"
-
-
-def test_among_heads_that_are_alike_the_widest_counts():
     near, nearer = np.linspace(0.5, 0.6, 8).reshape(2, 4), np.full((2, 4), 0.5)
-    assert telling_grid({"non_sink": [nearer], "first": [near]}) == "first"
-    assert telling_grid({}) == "non_sink"
-    assert telling_grid({"non_sink": [None]}) == "non_sink"
+    for grids, name in (
+        ({"non_sink": [wall], "normalized_entropy": [spread]}, "normalized_entropy"),
+        ({"non_sink": [spread], "normalized_entropy": [spread]}, "non_sink"),
+        ({"non_sink": [nearer], "first": [near]}, "first"),
+        ({}, "non_sink"), ({"non_sink": [None]}, "non_sink"),
+    ):  # fmt: skip
+        assert telling_grid(grids) == name
 
 
 def test_the_farthest_head_is_opened():

@@ -69,6 +69,9 @@ def test_a_window_has_its_place_on_the_whole_picture():
     cells = set(zip(every["row"][keys].tolist(), every["column"][keys].tolist(), strict=True))
     assert cells == {(r, c) for r in range(4) for c in range(6)}  # each patch once
     assert keys.sum() == 24
+    # a note that lies about windows would make a picture of any size
+    axis = Axis((Grid(2, 2, windows=(2**20, 2**20)),))
+    assert sighted(axis, layers=1, pictures=[])[0]["L0H0"].key_axis.is_text
 
 
 def test_positions_of_a_text_and_a_picture():
@@ -133,10 +136,3 @@ def test_by_weight_patches_alone_make_the_scale():
     over = overlay(rec["L0H1"], query=19)
     row = made[0].truth.weights()[1][19]
     assert patch_scale([over], Look(raw=True)).high == pytest.approx(row[2:18].max(), rel=1e-4)
-
-
-def test_windows_that_are_no_heads_are_passed_over():
-    """A note that lies about windows would make a picture of any size."""
-    axis = Axis((Grid(2, 2, windows=(2**20, 2**20)),))
-    rec, _ = sighted(axis, layers=1, pictures=[])
-    assert rec["L0H0"].key_axis.is_text

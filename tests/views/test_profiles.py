@@ -63,20 +63,6 @@ def test_stored_and_computed_tracks_agree(name):
         np.testing.assert_allclose(stored[1].mean, computed[1].mean, atol=1e-4)
 
 
-def test_distance_is_trimmed_to_what_there_is():
-    recording, _ = in_memory()
-    one = tracks_of(recording["L0H0"])["distance"]
-    assert one.edges[0] == 0
-    assert one.edges[-1] == len(recording.tokens)
-
-
-def test_what_is_not_known_is_none():
-    store, _ = write_recording(chunks=CASES["causal"].chunks, exact=False, statistics=False)
-    assert tracks_of(Recording(store)["L0H0"]) == {
-        "received": None, "distance": None, "entropy": None,
-    }  # fmt: skip
-
-
 def test_numbers_are_sent_with_the_digits_of_float32():
     values = np.array([1 / 3, 0.0, -123456.789012345, 1e-45, 1e-310, np.nan, np.inf])
     sent = Track("made", np.arange(values.size + 1), values, values).as_answer()["mean"]
@@ -98,20 +84,6 @@ def heads(**options):
     return rec["L0H2"], rec["L1H2"], *weights
 
 
-def test_distances_are_shares_of_all_attention():
-    for head, truth in zip(heads()[:2], heads()[2:], strict=True):
-        bins = distances(head)
-        assert bins.values.sum() == pytest.approx(N, abs=1e-2)
-        at = bins.edges.tolist().index(1)
-        assert bins.edges[at + 1] == 2
-        assert bins.values[at] == pytest.approx(np.trace(truth, -1), rel=1e-4)
-
-
-def test_distances_that_do_not_occur_are_left_out():
-    bins = distances(heads()[0])
-    assert widening(bins).values.size <= 48 and (bins.edges[0], bins.edges[-1]) == (0, N)
-
-
 def test_long_profiles_widen():
     bins = widening(Bins(np.arange(1001), np.ones(1000)))
     widths = np.diff(bins.edges)
@@ -123,15 +95,22 @@ def test_long_profiles_widen():
     assert (near == 1).all() and both.values.size <= 48
 
 
-def test_both_directions_are_told_apart():
-    rec, truths = in_memory(["x"] * N, layers=1, chunks=[Chunk((0, N), (0, N))])
-    truth = truths[0, 0].truth.weights()[0]
-    bins = distances(rec["L0H0"])
-    assert bins.edges[0] == 1 - N and bins.edges[-1] == N
-    for distance in (-1, 0, 1):
-        at = bins.edges.tolist().index(distance)
-        assert bins.values[at] == pytest.approx(np.trace(truth, -distance), rel=1e-4)
-    assert bins.values.sum() == pytest.approx(N, abs=1e-2)
+def test_distances_are_shares_of_all_attention_in_both_directions():
+    """Trimmed to those that occur."""
+    both, truths = in_memory(["x"] * N, layers=1, chunks=[Chunk((0, N), (0, N))])
+    exact, kept, *weights = heads()
+    for head, truth, first in (
+        (exact, weights[0], 0), (kept, weights[1], 0),
+        (both["L0H0"], truths[0, 0].truth.weights()[0], 1 - N),
+    ):  # fmt: skip
+        bins = distances(head)
+        assert (bins.edges[0], bins.edges[-1]) == (first, N)
+        assert bins.values.sum() == pytest.approx(N, abs=1e-2)
+        assert widening(bins).values.size <= 48
+        for distance in (-1, 0, 1)[first == 0 :]:
+            at = bins.edges.tolist().index(distance)
+            assert bins.edges[at + 1] == distance + 1
+            assert bins.values[at] == pytest.approx(np.trace(truth, -distance), rel=1e-4)
 
 
 def test_computed_where_nothing_was_kept():
@@ -145,6 +124,7 @@ def test_computed_where_nothing_was_kept():
 def test_not_known_where_neither():
     _, kept, *_ = heads(statistics=False)
     assert (distances(kept), entropies(kept), received(kept)) == (None, None, None)
+    assert tracks_of(kept) == {"received": None, "distance": None, "entropy": None}
 
 
 def test_bins_as_they_were_kept():

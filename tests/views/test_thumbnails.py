@@ -41,13 +41,15 @@ def _close(a, b):
     assert np.abs(a.astype(int) - b.astype(int)).max() <= 1
 
 
-def test_computed_ones_equal_the_truth():
-    rec, made = in_memory([WORDS[n % 12] for n in range(100)], exact=(0, 1))
-    found = thumbnails_of(rec.prompts[0], "", 20)
-    assert found.codes.shape == (2, 4, 20, 20) and (found.kinds == WHOLE).all()
+@pytest.mark.parametrize(("tokens", "asked", "side"), [(100, 20, 20), (12, 32, 12)])
+def test_computed_ones_equal_the_truth(tokens, asked, side):
+    """A pixel for each token where there are fewer of them."""
+    rec, made = in_memory([WORDS[n % 12] for n in range(tokens)], exact=(0, 1))
+    found = thumbnails_of(rec.prompts[0], "", asked)
+    assert found.codes.shape == (2, 4, side, side) and (found.kinds == WHOLE).all()
     for layer in range(2):
         for head in range(4):
-            _close(found.codes[layer, head], _expected(made[0, layer], head, 20))
+            _close(found.codes[layer, head], _expected(made[0, layer], head, side))
 
 
 @pytest.mark.parametrize("mask", [Causal(), Causal() & Window(90, 0), None])
@@ -59,13 +61,6 @@ def test_stored_maps_equal_the_truth(mask):
         assert (found.kinds == WHOLE).all()
         for head in range(4):
             _close(found.codes[0, head], _expected(made[0, 0], head, side))
-
-
-def test_fewer_tokens_than_pixels():
-    rec, made = in_memory(exact=(0, 1))
-    found = thumbnails_of(rec.prompts[0], "", 32)
-    assert found.codes.shape[2:] == (12, 12)  # a pixel for each token
-    _close(found.codes[1, 3], _expected(made[0, 1], 3, 12))
 
 
 def test_queries_and_keys_are_stretched_to_a_square(tmp_path):
@@ -105,11 +100,6 @@ def test_every_state_can_be_drawn(tmp_path, name):
     one.close()
 
 
-def test_they_are_made_once(tmp_path):
-    one = make_opened(tmp_path)
-    assert answers.thumbnails(one) is answers.thumbnails(one)
-
-
 def test_others_are_answered_while_they_are_made(tmp_path, monkeypatch):
     one, real = make_opened(tmp_path), answers.thumbnails_of
 
@@ -119,7 +109,8 @@ def test_others_are_answered_while_they_are_made(tmp_path, monkeypatch):
         return real(*given)
 
     monkeypatch.setattr(answers, "thumbnails_of", while_another_asks)
-    assert answers.thumbnails(one).kinds.any()
+    made = answers.thumbnails(one)
+    assert made.kinds.any() and answers.thumbnails(one) is made  # made once
 
 
 def test_wrong_requests():

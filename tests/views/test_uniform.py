@@ -8,7 +8,7 @@ import torch
 
 from regard.errors import UnavailableError
 from regard.mask import Causal, Table, Window
-from regard.views.uniform import codes_of, even_sums, fitting_cell, make_cells, pooling, sight_of
+from regard.views.uniform import codes_of, even_sums, fitting_cell, make_cells, sight_of
 from support.recordings import Chunk, in_memory
 
 N = 50
@@ -23,16 +23,6 @@ def made(**options):
     """A prompt of fifty tokens and the dense truth (H, L, S) of its first layer."""
     rec, truths = in_memory([f" t{n}" for n in range(N)], layers=2, **options)
     return rec.prompts[0], truths[0, 0].truth.weights()
-
-
-def test_one_token_a_cell_is_the_matrix_times_the_rows_length():
-    prompt, truth = made()
-    picture = make_cells(prompt, prompt["L0H1"], 1, "mean")
-    seen = np.tri(N, dtype=bool)
-    np.testing.assert_allclose(picture.weights[seen], truth[1][seen], rtol=1e-4)
-    assert np.isnan(picture.weights[~seen]).all() and np.isnan(picture.times[~seen]).all()
-    times = truth[1] * np.arange(1, N + 1)[:, None]
-    np.testing.assert_allclose(picture.times[seen], times[seen], rtol=1e-4)
 
 
 def test_pooled_cells_compare_with_uniform_attention():
@@ -80,26 +70,6 @@ def test_a_kept_map_needs_no_single_cells():
     )
     with pytest.raises(UnavailableError, match="budget of 1 kB"):
         make_cells(prompt, prompt["L1H0"], 3, "mean")
-
-
-def test_only_recorded_rows_are_shown():
-    chunks = [Chunk((0, N), (0, N), Causal())]
-    prompt, truth = made(chunks=chunks, rows=(40, N))
-    picture = make_cells(prompt, prompt["L0H0"], 4, "mean")
-    assert picture.weights.shape == (3, 13) and picture.first_row == 40
-    assert picture.weights[0, 0] == pytest.approx(truth[0][40:44, :4].mean(), rel=1e-4)
-
-
-def test_pooling_in_words():
-    assert pooling(1, "mean") == "one token a cell"
-    assert pooling(8, "max", "x") == "max of 8x8 tokens a cell"
-
-
-def test_json_has_null_where_masked():
-    prompt, _ = made()
-    value = make_cells(prompt, prompt["L0H0"], 25, "mean").as_answer()
-    assert value["cell"] == 25 and value["weights"][0][1] is None
-    assert value["weights"][1][0] > 0 and value["times_uniform"][0][0] > 0
 
 
 @pytest.mark.parametrize("mask", MASKS)

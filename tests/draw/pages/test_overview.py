@@ -10,14 +10,13 @@ import pytest
 from recording.test_statistics import sinking
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import overview_lines
-from regard.draw.spelling import cells
 from regard.errors import InputError
 from regard.mask import Causal
 from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.statistics import PlaceStatistics
 from regard.study import make_report
 from regard.views.overview import whole_overview
-from support.recordings import HOSTILE, Chunk, in_memory, write_prompt, write_recording
+from support.recordings import Chunk, in_memory, write_prompt, write_recording
 
 PAPER = Paper()
 
@@ -97,27 +96,12 @@ def test_another_prompt():
     np.testing.assert_array_equal(found, rec.grid("first", prompt=1))
 
 
-def test_json_says_what_the_file_is():
-    value = whole_overview(in_memory()[0])
-    assert value["model"]["name"] == "tiny" and value["live"] is False and value["damage"] == []
-    assert value["prompts"][0]["next"][0] == {"token": " mat", "probability": 0.5}
-    assert {one["layer"] for one in value["heads"] if one["exact"]} == {0}
-
-
 def test_nothing_was_recorded_yet():
     store = Memory()
     store.note({"contents": "attention/1"})
     rec = Recording(store)
     assert "nothing was recorded yet" in text(rec, "sink")
     assert whole_overview(rec)["prompts"] == [] and whole_overview(rec)["stands_out"] == []
-
-
-@pytest.mark.parametrize("paper", [PAPER, Paper(80, 40, "true"), Paper(36, is_ascii=True)])
-def test_every_paper_holds_the_page(paper):
-    rec, _ = in_memory(HOSTILE, heads=32, key_heads=8, dim=4)
-    for line in text(rec, "first", paper).splitlines():
-        assert cells(line) <= paper.width and line.isprintable()
-        assert line.isascii() or not paper.is_ascii
 
 
 def test_sinks_that_bins_cannot_tell_are_explained(monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -42,16 +40,8 @@ def test_every_weight_of_a_small_region():
     for line, row in zip(lines[5:8], truth, strict=True):
         shown = line.split()[2:]
         assert shown == [f"{weight:.3f}" if weight else "·" for weight in row]
-
-
-def test_json_is_the_dense_region():
-    one, truth = page(range(3, 6), range(2, 5))
-    value = json.loads(json.dumps(one.as_answer(), allow_nan=False))
-    assert (value["rows"], value["keys"]) == ([3, 6], [2, 5])
-    assert value["query_tokens"] == WORDS[3:6] and value["key_tokens"] == WORDS[2:5]
-    found = np.array(value["weights"], float)  # null becomes NaN
-    np.testing.assert_array_equal(np.isnan(found), truth == 0)
-    np.testing.assert_allclose(np.nan_to_num(found), truth, rtol=1e-4)
+    told = one.as_answer()
+    assert told["query_tokens"] == WORDS[3:6] and told["key_tokens"] == WORDS[2:5]
 
 
 def test_large_regions_are_maps():

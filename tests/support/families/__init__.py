@@ -4,12 +4,12 @@ examine("llama")                      one model type → its Outcome
 outcomes(names())                     all of them, in processes of their own
 python -m support.families     the same from a shell
 
-shrink     which types there are, and a small configuration of each (sizes, exceptions)
+shrink     which types there are, and a small configuration of each
 build      → a model whose attention is sharp
-inputs     what it takes (facts; words, pictures, others)
+inputs     what it takes: words, pictures, sounds, others
 subject    what transformers makes of them: the references
 checks     regard against the references (compare); sight: what the type sees (known)
-examine    → outcome, of one type or of many; the tables in docs: page, sight_page
+examine    → outcome, of one type or of many; the pages in docs: tables
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import regard.huggingface  # noqa: F401 - says which extra is missing
 from support.families.examination import Outcome, examine, outcomes
 from support.families.shrink import names
-from support.families.sight_table import sight_page
-from support.families.table import page
+from support.families.tables import page, sight_page
 
 __all__ = ["Outcome", "examine", "names", "outcomes", "page", "sight_page"]

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from support.families.examination import KINDS, Outcome, outcomes
 from support.families.shrink import names
-from support.families.sight_table import sight_page
-from support.families.table import page
+from support.families.tables import page, sight_page
 
 
 def main(words: list[str] | None = None) -> int:

@@ -13,6 +13,7 @@ import regard
 from regard.errors import InputError, RegardWarning, UnavailableError
 from regard.huggingface import using
 from support.families.compare import (
+    Inputs,
     as_told,
     attentions,
     differences,
@@ -22,7 +23,7 @@ from support.families.compare import (
     outputs,
     raw,
 )
-from support.families.facts import BATCH, Inputs
+from support.families.inputs import BATCH
 from support.families.sight import seen
 from support.families.subject import Subject
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
-
-from support.families.facts import Inputs
 
 FLOOR = 1e-4  # of the largest number in a tensor
 _FACTOR = 8.0  # times what the same computation loses in fp32
@@ -19,6 +17,7 @@ _FACTOR = 8.0  # times what the same computation loses in fp32
 _OTHER = ("attentions", "past_key_values", "cache_params", "mems", "state", "rnn_state")
 
 Flat = dict[str, Tensor]
+Inputs: TypeAlias = dict[str, Any]
 
 
 def flat(outputs: Any) -> Flat:

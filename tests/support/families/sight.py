@@ -9,7 +9,7 @@ import torch
 
 from regard.check import Report, check
 from regard.errors import InputError
-from support.families.facts import Inputs
+from support.families.compare import Inputs
 from support.families.known import cause_of
 from support.families.subject import Subject
 

@@ -13,6 +13,7 @@ from regard.check import Decision
 from support.families.build import build
 from support.families.compare import (
     Flat,
+    Inputs,
     attentions,
     differences,
     exact,
@@ -21,8 +22,7 @@ from support.families.compare import (
     raw,
     tolerances,
 )
-from support.families.facts import Inputs
-from support.families.words import padded
+from support.families.inputs import padded
 
 
 @dataclass

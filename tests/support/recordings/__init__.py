@@ -19,7 +19,6 @@ Every writer takes a store: `recording.Memory()` or a `recording.Writer`.
 from __future__ import annotations
 
 from support.recordings.planted import record_planted
-from support.recordings.ranks import write_rank
 from support.recordings.sighted import png, scene, sighted, write_sighted
 from support.recordings.small import (
     HOSTILE,
@@ -32,6 +31,8 @@ from support.recordings.small import (
     on_disk,
     tear,
     write,
+    write_rank,
+    write_training,
 )
 from support.recordings.synthetic import (
     Chunk,
@@ -41,7 +42,6 @@ from support.recordings.synthetic import (
     write_prompt,
     write_recording,
 )
-from support.recordings.training import write_training
 
 __all__ = [
     "HOSTILE", "STATES", "WORDS", "Chunk", "DenseTruth", "WrittenPlace", "causal", "growing",

@@ -1,10 +1,11 @@
-"""Small recordings of several layers with tokens of one's choice, and the dense truth of each."""
+"""Small recordings of several layers with tokens of one's choice, and the dense truth of each; also
+files of ranks, and training runs as a monitor writes them."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from regard.mask import Causal, Window
-from regard.recording import Memory, Recording, Writer
+from regard.recording import Alarm, Limit, Memory, Recording, Writer
 from regard.recording.schema import CONTENTS, PROMPT_NOTE, Prompt, tensor_name
-from support.recordings.synthetic import Chunk, WrittenPlace, write_prompt
+from regard.recording.training import ALARMS_NOTE, LOSS, TRAINING_NOTE, map_name, series_name
+from support.recordings.synthetic import Chunk, WrittenPlace, write_prompt, write_recording
 
 WORDS = ["<s>", "The", " cat", " sat", " on", " the", " mat", ".", "\n", "It", " slept", " the"]
 HOSTILE = [
@@ -159,3 +161,73 @@ STATES: dict[str, Callable[[Writer], None]] = {
     "no maps": _no_maps,
     "unheard": _unheard,
 }
+
+
+def write_training(
+    store: Any,
+    values: Any = None,
+    statistics: Mapping[str, str] | None = None,
+    *,
+    steps: Any = None,
+    start: int = 0,
+    places: Sequence[str] = ("L0", "L1"),
+    alarms: Sequence[Alarm] = (),
+    limits: Mapping[str, Limit] | None = None,
+    maps: Iterable[tuple[str, int, Any]] = (),
+    loss: Any = None,
+) -> Any:
+    """A piece of a run that begins with sample `start`, with the notes of the whole run; the store.
+
+    values       (samples, places, heads) of every statistic, or a mapping by name
+    statistics   name → words about it
+    steps        (samples,), counted from `start` if None
+    maps         (head, step, pooled map)
+    loss         (samples,), if the run gave one
+    """
+    words = {"peak": "heaviest key"} if statistics is None else dict(statistics)
+    run: dict[str, Any] = {"places": list(places), "statistics": words}
+    if limits is not None:
+        run["limits"] = {name: limit.to_dict() for name, limit in limits.items()}
+    store.note({"contents": CONTENTS, TRAINING_NOTE: json.dumps(run)})
+    if alarms:
+        store.note({ALARMS_NOTE: json.dumps([alarm.to_dict() for alarm in alarms])})
+    if values is not None:
+        series = values if isinstance(values, Mapping) else dict.fromkeys(words, values)
+        count = len(next(iter(series.values())))
+        when = np.arange(start, start + count) if steps is None else np.asarray(steps, np.int64)
+        store.add(series_name("steps", start), when)
+        if loss is not None:
+            store.add(series_name(LOSS, start), np.asarray(loss, np.float32))
+        for name in words:
+            store.add(series_name(name, start), np.asarray(series[name], np.float32))
+    for head, step, pooled in maps:
+        store.add(map_name(head, step), np.asarray(pooled, np.float32))
+    return store
+
+
+def write_rank(
+    folder: Path, rank: int, chunks: Sequence[Chunk], *, close: bool = True, **options: Any
+) -> Writer:
+    """The rows of chunk number `rank` with the keys that are new in it; rank 0 has the tokens."""
+    rows = chunks[rank].rows
+    part, own = write_recording(chunks=chunks, rows=rows, **({"pieces": 8} | options))
+    place = json.loads(own.place.to_json())
+    place["segments"] = place["segments"][rank : rank + 1]
+    writer = Writer(folder / f"rank-{rank:04}.regard")
+    writer.note(part.metadata | {"place/0/L0": json.dumps(place)})
+    for name, entry in part.entries.items():
+        what, start = name.split("/")[-2:]
+        if "tokens" in name and rank:
+            continue
+        if what == "k":
+            whole, first = part.words(name), int(start)
+            here = np.arange(first, first + whole.shape[1])
+            new = (here >= rows[0]) & (here < rows[1])
+            if new.any():
+                at = name.rpartition("/")[0] + f"/{here[new][0]}"
+                writer.add(at, np.ascontiguousarray(whole[:, new]), entry.metadata)
+            continue
+        writer.add(name, part.words(name), entry.metadata)
+    if close:
+        writer.close()
+    return writer
