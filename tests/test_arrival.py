@@ -48,6 +48,18 @@ def test_nothing_heavy_is_imported_and_the_hook_goes() -> None:
     )
 
 
+def test_plain_training_imports_neither_compiler_nor_sharding() -> None:
+    """As the first call of one of torch's custom operators does, in seconds."""
+    run(
+        "import sys, torch, regard\n"
+        "x = torch.ones(1, 2, 5, 8, requires_grad=True)\n"
+        "a = regard.attend(x, x, x, mask=regard.Causal(), summaries=(regard.Entropy(),))\n"
+        "(a.output.sum() + a.entropy().sum() + a.received().max()).backward()\n"
+        "regard.divergence(a, regard.replay(x * 2, x)).sum().backward()\n"
+        "assert not {'torch._dynamo', 'torch.distributed.fsdp', 'sympy'} & set(sys.modules)\n"
+    )
+
+
 ASKED = """
 kind = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=9,
             intermediate_size=8)

@@ -29,14 +29,19 @@ from regard.errors import UnavailableError
 
 def unwatched(tensors: Iterable[Tensor]) -> bool:
     """No gradient, no trace, no transform, no mode, no subclass of Tensor."""
+    return is_eager(tensors, recorded=False)
+
+
+def is_eager(tensors: Iterable[Tensor], recorded: bool = True) -> bool:
+    """The same, except that autograd may record them."""
     # inside `forward_ad.dual_level` any tensor may carry a tangent
     if torch.compiler.is_compiling() or getattr(forward_ad, "_current_level", 0) >= 0:
         return False
     if _TRACED() or _MODES() or _LEVELS():
         return False
-    graph = torch.is_grad_enabled()
+    graph = not recorded and torch.is_grad_enabled()
     for t in tensors:
-        if type(t) is not Tensor or t.layout is not _STRIDED or t.is_nested:
+        if type(t) not in _PLAIN or t.layout is not _STRIDED or t.is_nested:
             return False
         if graph and t.requires_grad:
             return False
@@ -44,6 +49,7 @@ def unwatched(tensors: Iterable[Tensor]) -> bool:
 
 
 _STRIDED = torch.strided
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def unintercepted() -> AbstractContextManager[None]:
