@@ -248,6 +248,8 @@ def key_of(
     if not is_eager((query, key, value)):
         return None
     learns = query.requires_grad or key.requires_grad or value.requires_grad
+    if learns and not torch.is_grad_enabled():  # a call without them is of other tensors
+        return None
     if mask is not None and not getattr(mask, "is_flat", False):
         return None
     if type(summaries) is not tuple:
@@ -260,7 +262,7 @@ def key_of(
             return None
     return (
         query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, query.device,
-        key.device, value.device, mask, summaries, learns and torch.is_grad_enabled(), *numbers,
+        key.device, value.device, mask, summaries, learns, *numbers,
     )  # fmt: skip
 
 

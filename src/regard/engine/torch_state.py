@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,13 +28,8 @@ from torch.autograd import forward_ad
 from regard.errors import UnavailableError
 
 
-def unwatched(tensors: Iterable[Tensor]) -> bool:
-    """No gradient, no trace, no transform, no mode, no subclass of Tensor."""
-    return is_eager(tensors, recorded=False)
-
-
 def is_eager(tensors: Iterable[Tensor], recorded: bool = True) -> bool:
-    """The same, except that autograd may record them."""
+    """No trace, no transform, no mode, no subclass of Tensor; a gradient if it may be recorded."""
     # inside `forward_ad.dual_level` any tensor may carry a tangent
     if torch.compiler.is_compiling() or getattr(forward_ad, "_current_level", 0) >= 0:
         return False
@@ -47,6 +43,9 @@ def is_eager(tensors: Iterable[Tensor], recorded: bool = True) -> bool:
             return False
     return True
 
+
+# nor a gradient: every frame of Python shows in short calls
+unwatched = partial(is_eager, recorded=False)
 
 _STRIDED = torch.strided
 _PLAIN = (Tensor, torch.nn.Parameter)

@@ -233,7 +233,8 @@ def test_more_blocks_than_the_second_axis_takes_stay_on_the_first(replayed: Any)
 
 def test_sizes_are_powers_of_two_that_hold_what_is_asked() -> None:
     assert [padded(n) for n in (0, 1, 16, 17, 64, 100, 129)] == [16, 16, 16, 32, 64, 128, 256]
-    assert [value_chunk(n, 64) for n in (3, 64, 100, 1000)] == [16, 64, 128, 128]
+    assert [value_chunk(n, 64) for n in (3, 64, 100, 1000)] == [64, 64, 128, 128]
+    assert [value_chunk(3, n) for n in (32, 33)] == [16, 64]
     assert [value_chunk(n, 200) for n in (129, 1000)] == [256, 256]
     assert [blocks(n, 64) for n in (0, 1, 64, 65)] == [0, 1, 1, 2]
 
