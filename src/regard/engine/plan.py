@@ -223,12 +223,14 @@ class Settled(NamedTuple):
     summaries: tuple[Summary, ...]
     chosen: Implementation
     alone: Callable[[Tensor, Tensor, Tensor], Tensor] | None  # q, k, v → the output and no more
+    learns: bool  # whether autograd records the call
 
     @classmethod
     def of(cls, call: Call, summaries: tuple[Summary, ...], chosen: Implementation) -> Settled:
         """What was found for this call."""
         alone = chosen.alone(call)
-        return cls(call.shape, call.mask, call.score, call.dropout, summaries, chosen, alone)
+        kept = call.shape, call.mask, call.score, call.dropout, summaries, chosen, alone
+        return cls(*kept, call.gradients)
 
     def call(self, query: Tensor, key: Tensor, value: Tensor) -> Call:
         """The call over these tensors."""
