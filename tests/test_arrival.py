@@ -58,12 +58,23 @@ except regard.errors.MissingExtraError as error:
 else:
     raise AssertionError('imported')
 """
+TRAINING = """
+import sys, torch, regard
+x = torch.ones(1, 2, 5, 8, requires_grad=True)
+a = regard.attend(x, x, x, mask=regard.Causal(), summaries=(regard.Entropy(),))
+(a.output.sum() + a.entropy().sum() + a.received().max()).backward()
+regard.divergence(a, regard.replay(x * 2, x)).sum().backward()
+assert not {'torch._dynamo', 'torch.distributed.fsdp', 'sympy'} & set(sys.modules)
+"""
+
+
+def run(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_regard_may_come_first_and_imports_nothing_heavy() -> None:
-    command = [sys.executable, "-c", FIRST + MODEL]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run(FIRST + MODEL)
 
 
 def test_models_may_come_first() -> None:
@@ -74,5 +85,9 @@ def test_models_may_come_first() -> None:
 
 
 def test_transformers_4_is_named_with_what_to_do() -> None:
-    done = subprocess.run([sys.executable, "-c", OLD], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run(OLD)
+
+
+def test_plain_training_imports_neither_compiler_nor_sharding() -> None:
+    """As the first call of one of torch's custom operators does, in seconds."""
+    run(TRAINING)

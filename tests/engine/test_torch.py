@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch._library.custom_ops import CustomOpDef
 from torch.autograd import forward_ad
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,6 +20,7 @@ import regard
 from engine.conftest import draw, each_sweep, qkv
 from regard.engine import divergence, ops
 from regard.engine.backends import library
+from regard.engine.operator import Operator
 from regard.errors import GradientError, InputError
 from regard.summary import Matching, Visible
 
@@ -99,18 +99,22 @@ RULES: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("rule", RULES)
-def test_through_an_operator_all_is_as_past_it(rule: str) -> None:
-    """Where torch neither records nor traces, no operator is called: same bits either way."""
-    given, options = qkv(5, 7, dtype=F64), RULES[rule]()
+def test_through_an_operator_all_is_as_past_it(rule: str, learns: bool) -> None:
+    """Where torch just runs, no operator is called: same bits either way, of gradients too."""
+    given, options = [t.requires_grad_(learns) for t in qkv(5, 7, dtype=F64)], RULES[rule]()
     past = answers(*given, **options)
+    past_grads = torch.autograd.grad(loss_of(past), given) if learns else ()
     with Mode() as mode:
         through = answers(*given, **options)
+        grads = torch.autograd.grad(loss_of(through), given) if learns else ()
     assert {"rows", "columns", "cells"} <= {func._opname for func, _ in mode.calls}
     for name, answer in past.items():
         assert torch.equal(through[name], answer), name
         assert through[name].dtype == answer.dtype, name
         assert through[name].stride() == answer.stride() or not answer.numel(), name
+    assert all(map(torch.equal, grads, past_grads))
 
 
 def test_parts_know_their_place_past_and_through_an_operator() -> None:
@@ -199,7 +203,7 @@ def test_operators_keep_torchs_contract(layout: str) -> None:
         torch.library.opcheck(func, fresh(args), test_utils=quick)
     if layout == "contiguous":
         each = [one for home in (ops, divergence, library) for one in vars(home).values()]
-        operators = {one._name for one in each if isinstance(one, CustomOpDef)}
+        operators = {one.name for one in each if isinstance(one, Operator)}
         on_a_gpu = {"fused", "fused_backward"}
         assert {func._opname for func, _ in calls.values()} == operators - on_a_gpu
 

@@ -137,19 +137,20 @@ def attended(
     later = in_backward != () and len(check_in_backward(in_backward)) > 0
     changing = editors() if torch.compiler.is_compiling() else EDITORS.get()
     alike = None
-    if bias is None and sink is None and pack is None and not changing:
+    if bias is None and sink is None and pack is None and not changing and not later:
         numbers = (scale, softcap, dropout, implementation)
         alike = key_of(query, key, value, mask, summaries, *numbers)
     settled = None if alike is None else KEPT.get(alike)
     if settled is not None:
         call, summaries, chosen = settled.call(query, key, value), settled.summaries, settled.chosen
-        later = False  # nothing is settled for calls with gradients
+        learns = settled.learns
     else:
         dropout = check_dropout(dropout)
         call = _call(query, key, value, mask, scale, bias, softcap, sink, dropout, pack)
         summaries = check_summaries(summaries, call.shape)
         call = edited_call(call, changing) if changing else call
-        later = later and call.gradients
+        learns = call.gradients
+        later = later and learns
         wanted = (*summaries, Received()) if later else summaries
         chosen = _choose(call, wanted, implementation)
         if alike is not None:
@@ -164,7 +165,7 @@ def attended(
             answers = chosen.attend(call, summaries, tuple(aside), later)
     elif bare and (run := _alone(call, chosen, settled)) is not None:
         answers = Answers(run(call.query, call.key, call.value), None, Known(), None)
-    elif alike is not None and isinstance(chosen, Swept) and not call.dropout:
+    elif alike is not None and isinstance(chosen, Swept) and not (call.dropout or learns):
         answers = chosen.attend_now(call, summaries)
     else:
         answers = chosen.attend(call, summaries)

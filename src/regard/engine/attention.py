@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.display import as_html, ask
 from regard.divergences import DivergenceOptions
 from regard.engine.call import Answers, Call, Known, RowState, What, map_parts, share_of
+from regard.engine.contributions import Contributions, members_of
 from regard.engine.indexing import read_cells
 from regard.engine.tensor_like import TensorLike
 from regard.engine.torch_state import NO_TRANSFORM, is_transformed, unwatched
@@ -200,6 +201,27 @@ class Attention(Asking, TensorLike):
     def T(self) -> Transposed:  # noqa: N802
         """The transposed matrix, for products: a.T @ y."""
         return Transposed(self)
+
+    def contributions(self, x: Any, values: Any = None) -> Contributions:
+        """What each key adds to the output along a direction: C_ij = p_ij · ⟨x_i, v_j⟩, signed, as
+        a matrix that is never stored. Rows sum to ⟨x, output⟩.
+
+        x       (…, Hq, L, Dv), or (…, Hq, 1, Dv) for one direction: W_Oᵀu for an answer's logit u,
+                or the gradient at the output. Packed sequences have heads first here too
+        values  (…, Hkv or Hq, S, M) in place of the attention's
+        """
+        self._fresh()
+        return Contributions(self, x, values)
+
+    def mass(self, groups: Any) -> Tensor:
+        """(…, Hq, L, G): how much of each row lies on groups of keys, such as passages or turns.
+
+        groups  (S,) or (…, S) whole numbers, the group of each key, −1 for none; or a list of
+                ranges, slices or pairs (start, stop), which may overlap
+        """
+        self._fresh()
+        counting = self._counting()
+        return counting @ members_of(groups, counting)
 
     def _product(self, x: Any, transposed: bool) -> Tensor:
         self._fresh()

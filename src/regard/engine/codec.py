@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.declare import decode, decode_all, encode, encode_all
+from regard.declare import decode, decode_all, encode, encode_all, functions_in
 from regard.engine.call import Call, What
 from regard.mask import Mask
 from regard.score import ScoreRule
@@ -85,12 +85,26 @@ class Spec:
         self, q: Tensor, k: Tensor, v: Tensor, arrays: Sequence[Tensor], seed: int = 0
     ) -> Call:
         """The call again, over these tensors: the mask's arrays first, then the rule's."""
+        mask, score = (self._rules if not arrays else None) or self._decoded(arrays)
+        shape = AttentionShape.of(q.shape, k.shape, v.shape, dot=score.is_dot)
+        return Call(q, k, v, mask, score, shape, self.dropout, seed, self.place)
+
+    def _decoded(self, arrays: Sequence[Tensor]) -> tuple[Mask | None, ScoreRule]:
         rest = iter(arrays)
         mask = decode(self.mask, rest, Mask)  # type: ignore[type-abstract]
         score = decode(self.score, rest, ScoreRule)
         assert score is not None
-        shape = AttentionShape.of(q.shape, k.shape, v.shape, dot=score.is_dot)
-        return Call(q, k, v, mask, score, shape, self.dropout, seed, self.place)
+        return mask, score
+
+    @cached_property
+    def _rules(self) -> tuple[Mask | None, ScoreRule] | None:
+        """Without arrays. None where there are functions, which nothing here keeps alive."""
+        return None if self.names_functions else self._decoded(())
+
+    @cached_property
+    def names_functions(self) -> bool:
+        """Whether the text is good only as long as those live."""
+        return len(functions_in(self.mask)) > 0
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
-from torch import Tensor, library
+from torch import Tensor
 
 from regard.declare import functions_in
 from regard.divergences import (
@@ -30,6 +30,7 @@ from regard.divergences import (
 from regard.engine.call import Call, Place, RowState
 from regard.engine.codec import Spec
 from regard.engine.gradients import ScoreGradients
+from regard.engine.operator import operator
 from regard.engine.ops import refuse_second
 from regard.engine.pairs import Native, natively
 from regard.engine.plan import MEASURING, sweeps_for
@@ -312,7 +313,7 @@ def _sides_of(
     return side(teacher, t_state, t_spec), side(student, s_state, s_spec)
 
 
-@library.custom_op("regard::divergence", mutates_args=())
+@operator("divergence")
 def divergence_of(
     teacher: list[Tensor],
     t_state: list[Tensor],
@@ -353,7 +354,7 @@ def _(
     return [*numbers, student[0].new_empty((*size, width))]
 
 
-@library.custom_op("regard::divergence_gradient", mutates_args=())
+@operator("divergence_gradient")
 def gradient_of(
     teacher: list[Tensor],
     t_state: list[Tensor],

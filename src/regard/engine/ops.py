@@ -25,13 +25,14 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from torch import Tensor, library
+from torch import Tensor
 
 from regard.declare import functions_in
 from regard.engine import gradients as carry
 from regard.engine.backend import Sweeps, rows_and_columns
 from regard.engine.call import Brought, Call, Place, RowState, parts_of
 from regard.engine.codec import Spec, measures_of
+from regard.engine.operator import operator
 from regard.engine.plan import sweeps_for
 from regard.errors import GradientError
 from regard.shapes import AttentionShape
@@ -57,7 +58,8 @@ def bringing(brought: Brought) -> Iterator[None]:
 # ── forward ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _rows_now(
+@operator("rows")
+def rows(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -83,9 +85,6 @@ def _sweeps(call: Call, said: Spec) -> Sweeps:
     return sweeps_for(call, said.implementation, said.checked, said.learns)
 
 
-rows = library.custom_op("regard::rows", _rows_now, mutates_args=())
-
-
 @rows.register_fake
 def _(
     q: Tensor,
@@ -108,7 +107,8 @@ def _(
     return [output, *numbers, *made]
 
 
-def _columns_now(
+@operator("columns")
+def columns(
     q: Tensor,
     k: Tensor,
     arrays: list[Tensor],
@@ -116,7 +116,7 @@ def _columns_now(
     chosen: Tensor | None,
     y: Tensor | None,
     spec: str,
-    by: Tensor | None = None,
+    by: Tensor | None,
 ) -> list[Tensor]:
     """One column sweep: mass and seen (…, Hq, S), product (…, Hq, S, M), offsets, largest."""
     said = Spec.parse(spec)
@@ -129,9 +129,6 @@ def _columns_now(
     return [found.mass, seen, *(nothing.clone() if part is None else part for part in rest)]
 
 
-columns = library.custom_op("regard::columns", _columns_now, mutates_args=())
-
-
 @columns.register_fake
 def _(
     q: Tensor,
@@ -141,7 +138,7 @@ def _(
     chosen: Tensor | None,
     y: Tensor | None,
     spec: str,
-    by: Tensor | None = None,
+    by: Tensor | None,
 ) -> list[Tensor]:
     full, said = (*q.shape[:-2], k.shape[-2]), Spec.parse(spec)
     exact, diagonals = state[0].dtype, q.shape[-2] + k.shape[-2] - 1
@@ -154,7 +151,8 @@ def _(
     ]
 
 
-def _cells_now(
+@operator("cells")
+def cells(
     q: Tensor, k: Tensor, arrays: list[Tensor], state: list[Tensor], place: list[Tensor], spec: str
 ) -> Tensor:
     """(units, rows, cols): weights, or final scores."""
@@ -164,9 +162,6 @@ def _cells_now(
     return sweeps.cells(call, RowState(*state), Place(*place), said.what)
 
 
-cells = library.custom_op("regard::cells", _cells_now, mutates_args=())
-
-
 @cells.register_fake
 def _(
     q: Tensor, k: Tensor, arrays: list[Tensor], state: list[Tensor], place: list[Tensor], spec: str
@@ -174,7 +169,7 @@ def _(
     return q.new_empty([part.shape[0] for part in place], dtype=state[0].dtype)
 
 
-@library.custom_op("regard::attach", mutates_args=())
+@operator("attach")
 def attach(
     q: Tensor,
     k: Tensor,
@@ -202,7 +197,7 @@ def _(
     return torch.empty_like(value)
 
 
-@library.custom_op("regard::refuse", mutates_args=())
+@operator("refuse")
 def refuse(value: Tensor, q: Tensor, k: Tensor, what: str) -> Tensor:
     """The value as it is; asking for its gradient is an error, not a silent zero."""
     return value.clone()
@@ -216,7 +211,7 @@ def _(value: Tensor, q: Tensor, k: Tensor, what: str) -> Tensor:
 # ── the one gradient operator ────────────────────────────────────────────────────────────────
 
 
-@library.custom_op("regard::gradient", mutates_args=())
+@operator("gradient")
 def gradient(
     q: Tensor,
     k: Tensor,
@@ -295,7 +290,8 @@ def _(
 def _remember(ctx: Any, spec: str, arrays: Sequence[Tensor], tensors: Sequence[Any]) -> None:
     """Rules are held too: the text names their functions."""
     ctx.spec, ctx.arrays = spec, len(arrays)
-    ctx.rules = functions_in(Spec.parse(spec).mask)
+    rules = Spec.parse(spec)
+    ctx.rules = functions_in(rules.mask) if rules.names_functions else ()
     ctx.save_for_backward(*tensors, *arrays)
 
 
@@ -366,8 +362,7 @@ def _columns_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     (q, k, peak, log, chosen, y, by), arrays = _recall(ctx)
     on_mass, on_product = grads[0], grads[2] if y is not None else None
     if on_mass is None and on_product is None:
-        none = [] if by is None else [None]  # torch does not count an argument left at its default
-        return None, None, [None] * len(arrays), [None, None], None, None, None, *none
+        return None, None, [None] * len(arrays), [None, None], None, None, None, None
     ones = (torch.ones_like(peak) if by is None else by.to(peak.dtype)).unsqueeze(-1)
     if chosen is not None:
         ones = ones * chosen[:, None]
@@ -381,9 +376,11 @@ def _columns_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     found = gradient(q, k, k[..., :0], arrays, [peak, log], told, "product", ctx.spec)
     others = found[-1] if chosen is None else found[-1] * chosen[:, None]
     grad_y = None if on_product is None else others[..., -on_product.shape[-1] :]
-    on_by = [] if by is None else [None if on_mass is None else others[..., 0].to(by.dtype)]
+    on_by = None
+    if by is not None and on_mass is not None:
+        on_by = others[..., 0].to(by.dtype)
     of_arrays = _floats(arrays, found[3:-1])
-    return found[0], found[1], of_arrays, [None, None], None, grad_y, None, *on_by
+    return found[0], found[1], of_arrays, [None, None], None, grad_y, None, on_by
 
 
 def _save_cells(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

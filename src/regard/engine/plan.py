@@ -13,10 +13,11 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
-from regard.engine.torch_state import unwatched
+from regard.engine.torch_state import is_eager, unwatched
 from regard.errors import InputError, UnavailableError
 from regard.mask import Mask
 from regard.score import ScoreRule
@@ -222,12 +223,14 @@ class Settled(NamedTuple):
     summaries: tuple[Summary, ...]
     chosen: Implementation
     alone: Callable[[Tensor, Tensor, Tensor], Tensor] | None  # q, k, v → the output and no more
+    learns: bool  # whether autograd records the call
 
     @classmethod
     def of(cls, call: Call, summaries: tuple[Summary, ...], chosen: Implementation) -> Settled:
         """What was found for this call."""
         alone = chosen.alone(call)
-        return cls(call.shape, call.mask, call.score, call.dropout, summaries, chosen, alone)
+        kept = call.shape, call.mask, call.score, call.dropout, summaries, chosen, alone
+        return cls(*kept, call.gradients)
 
     def call(self, query: Tensor, key: Tensor, value: Tensor) -> Call:
         """The call over these tensors."""
@@ -243,11 +246,11 @@ def key_of(
     query: Tensor, key: Tensor, value: Tensor, mask: Any, summaries: Any, *numbers: Any
 ) -> tuple[Any, ...] | None:
     """What calls have in common that are settled alike; None where a call is to be settled by
-    itself: torch records or traces it, tensors are of a kind of their own or have gradients, or
-    something holds a tensor."""
-    if not unwatched((query, key, value)):
+    itself: torch traces it, tensors are of a kind of their own, or something else holds one."""
+    if not is_eager((query, key, value)):
         return None
-    if query.requires_grad or key.requires_grad or value.requires_grad:
+    learns = query.requires_grad or key.requires_grad or value.requires_grad
+    if learns and not torch.is_grad_enabled():  # a call without them is of other tensors
         return None
     if mask is not None and not getattr(mask, "is_flat", False):
         return None
@@ -261,7 +264,7 @@ def key_of(
             return None
     return (
         query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, query.device,
-        key.device, value.device, mask, summaries, *numbers,
+        key.device, value.device, mask, summaries, learns, *numbers,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,23 +28,27 @@ from torch.autograd import forward_ad
 from regard.errors import UnavailableError
 
 
-def unwatched(tensors: Iterable[Tensor]) -> bool:
-    """No gradient, no trace, no transform, no mode, no subclass of Tensor."""
+def is_eager(tensors: Iterable[Tensor], recorded: bool = True) -> bool:
+    """No trace, no transform, no mode, no subclass of Tensor; a gradient if it may be recorded."""
     # inside `forward_ad.dual_level` any tensor may carry a tangent
     if torch.compiler.is_compiling() or getattr(forward_ad, "_current_level", 0) >= 0:
         return False
     if _TRACED() or _MODES() or _LEVELS():
         return False
-    graph = torch.is_grad_enabled()
+    graph = not recorded and torch.is_grad_enabled()
     for t in tensors:
-        if type(t) is not Tensor or t.layout is not _STRIDED or t.is_nested:
+        if type(t) not in _PLAIN or t.layout is not _STRIDED or t.is_nested:
             return False
         if graph and t.requires_grad:
             return False
     return True
 
 
+# nor a gradient: every frame of Python shows in short calls
+unwatched = partial(is_eager, recorded=False)
+
 _STRIDED = torch.strided
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def unintercepted() -> AbstractContextManager[None]:

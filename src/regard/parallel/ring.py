@@ -341,7 +341,7 @@ class _SecondRing:
         arrays, spec = self.problem.operands(
             call, seen=asked.seen, offsets=diagonals, largest=asked.largest
         )
-        sweep = ops.columns(query, key, arrays, state, chosen, None, spec)
+        sweep = ops.columns(query, key, arrays, state, chosen, None, spec, None)
         if diagonals and self.offsets is not None:
             first = self.problem.tokens - rows.length + cols.start - rows.start
             self.offsets[..., first : first + sweep[3].shape[-1]] += sweep[3]

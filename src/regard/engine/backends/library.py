@@ -16,12 +16,13 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, library
+from torch import Tensor
 
 from regard.engine import ops
 from regard.engine.answers import Swept
 from regard.engine.call import NO_DOT, Answers, Call, Known, Place, Problem, RowState, What
 from regard.engine.codec import Spec
+from regard.engine.operator import operator
 from regard.engine.torch_state import torch_attention, unwatched
 from regard.mask import Causal
 from regard.summary import Summary
@@ -172,7 +173,7 @@ def _takes_groups() -> bool:
     return bool((output == 1).all())
 
 
-@library.custom_op("regard::flash", mutates_args=())
+@operator("flash")
 def flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
     """Output and lse of torch's operator; gradients come from our own backward."""
     output, lse = _flash(q, k, v, causal, Spec.parse(spec).call(q, k, v, []).score.scale)
@@ -267,7 +268,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple
     return _run(_pick(q.shape[-1]), q, k, v, causal, scale)
 
 
-@library.custom_op("regard::fused", mutates_args=())
+@operator("fused")
 def fused(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
     """Output and lse of the operator that serves this head dim."""
     found = _fused(q, k, v, causal, Spec.parse(spec).call(q, k, v, []).score.scale)
@@ -279,7 +280,7 @@ def _(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
     return [q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=torch.float32)]
 
 
-@library.custom_op("regard::fused_backward", mutates_args=())
+@operator("fused_backward")
 def fused_backward(
     g: Tensor,
     q: Tensor,

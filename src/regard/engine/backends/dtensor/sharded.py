@@ -247,7 +247,7 @@ def _seen(call: Call, state: RowState, queries: tuple[int, ...] | None) -> Tenso
     arrays = [] if call.mask is None else list(call.mask.arrays())
     spec = replace(Spec.of(call.mask, call.score), place=call.place).asking(seen=True)
     given = (call.query, call.key, [*arrays, *call.score.arrays()], list(state), chosen, None)
-    return ops.columns(*given, spec)[1]
+    return ops.columns(*given, spec, None)[1]
 
 
 def _finished(layout: Layout, summary: Summary, sums: list[DTensor]) -> DTensor:
