@@ -7,7 +7,6 @@ so that a token computed twice has the same ones, and `truth` needs no cache.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,12 +20,6 @@ from torch import Tensor, nn
 HEADS, KEY_HEADS, DIM = 4, 2, 16
 PAGE = 8  # tokens
 PAGES = 64
-SECRET = "a secret of this test"
-
-
-def asked(**more: Any) -> str:
-    """What a request asks for."""
-    return json.dumps({"secret": SECRET} | more)
 
 
 def _numbers(layer: int, ids: list[int], start: int, heads: int, what: int) -> Tensor:

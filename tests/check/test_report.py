@@ -141,10 +141,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), REFUSED)
-def test_what_cannot_be_checked_is_refused(given: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("given", "reason"), REFUSED)
+def test_what_cannot_be_checked_is_refused(given: dict[str, Any], reason: str) -> None:
     given = {"batch": ids()} | given
-    with pytest.raises(RegardError, match=said):
+    with pytest.raises(RegardError, match=reason):
         check(given.pop("model", None) or make("llama"), given.pop("batch"), **given)
 
 

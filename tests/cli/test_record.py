@@ -7,9 +7,7 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,6 @@ import torch
 
 import regard
 from cli.conftest import WORDS
-from cli.typed import ended, typed, until
 from regard.errors import InputError
 
 TEXT = " ".join(WORDS * 3)
@@ -318,37 +315,3 @@ def test_a_gpu_that_is_full_is_one_line(again, monkeypatch, older):
     assert line.endswith(f" is in {name}" + "; run.regard is as it was" * older)
     with regard.open(name) as rec:
         assert not rec.damage and not rec.prompts[0].finished and rec["L1H0"].shape[0] == 45
-
-
-def slowly() -> None:
-    """Every page of a layer takes a while."""
-    from regard.recorder import layer_writer
-
-    real = layer_writer.LayerWriter.take
-
-    def take(self, page):
-        real(self, page)
-        time.sleep(0.1)
-
-    layer_writer.LayerWriter.take = take  # type: ignore[method-assign]
-
-
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_process_that_is_stopped_leaves_a_readable_file(model, tmp_path, end):
-    place = tmp_path / "place"
-    place.mkdir()
-    path = place / "slow.regard"
-    words = ("record", model, "--text", TEXT, "--generate", 8, "-o", path.name)
-    process = typed(place, words, slowly)
-    begun = until(lambda: (path.exists() and path.stat().st_size > 2000) or not process.is_alive())
-    time.sleep(0.3)
-    assert begun and process.is_alive(), ended(process, place)
-    os.kill(process.pid, end)
-    status, out, err = ended(process, place)
-    assert out == "" and "Traceback" not in err
-    with regard.open(path) as rec:
-        assert not rec.is_live and rec.prompts[0].ids.tolist() and not rec.prompts[0].finished
-        if end == signal.SIGINT:
-            assert status == 130 and "what was read so far is in slow.regard" in err
-            assert not rec.damage and rec["L0H0"].shape[0] >= 1
-            np.testing.assert_allclose(np.asarray(rec["L0H0"]).sum(-1), 1, atol=1e-5)

@@ -195,30 +195,6 @@ def test_a_model_that_ran_in_another_thread_alone_says_so(kind: str) -> None:
         in_thread(lambda: run(model))
 
 
-def test_tasks_have_blocks_of_their_own() -> None:
-    model = Stack().eval()
-    plain = run(model)
-
-    async def knocked(entered: asyncio.Event, left: asyncio.Event) -> Tensor:
-        with regard.knock_out(model, "L0H1"):
-            entered.set()
-            await left.wait()
-            return await asyncio.to_thread(run, model)
-
-    async def left_alone(entered: asyncio.Event, left: asyncio.Event) -> Tensor:
-        await entered.wait()
-        output = run(model)
-        left.set()
-        return output
-
-    async def both() -> list[Tensor]:
-        events = asyncio.Event(), asyncio.Event()
-        return list(await asyncio.gather(knocked(*events), left_alone(*events)))
-
-    without, whole = asyncio.run(both())
-    assert torch.equal(whole, plain) and not torch.equal(without, plain)
-
-
 def test_one_recording_of_two_threads_at_once_is_an_error() -> None:
     model, inside, over = Stack().eval(), threading.Event(), threading.Event()
 

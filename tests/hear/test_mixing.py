@@ -279,19 +279,12 @@ _HYBRID = {
     "num_attention_heads": 4, "num_key_value_heads": 2,
 }  # fmt: skip
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "falcon_h1": ("mamba", {
-        "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 8,
-        "mamba_d_ssm": 64, "head_dim": 8,
-    }),
     "jamba": ("mamba", {
         "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2,
         "use_mamba_kernels": False, "mamba_d_state": 4, "mamba_dt_rank": 4,
     }),
     "lfm2": ("conv", {
         "layer_types": ["conv", "full_attention"] * 2, "block_auto_adjust_ff_dim": False,
-    }),
-    "recurrent_gemma": ("temporal_block", {
-        "block_types": ["recurrent", "attention"], "lru_width": 32, "head_dim": 8,
     }),
     "mixtral": ("", {"num_local_experts": 4}),
 }  # fmt: skip

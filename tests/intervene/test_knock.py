@@ -12,7 +12,6 @@ from torch.testing import assert_close
 
 import regard
 from recorder.models import Plain, Stack, tiny, tokens
-from regard.engine.observers import editors
 from regard.errors import DTypeError, InputError, UnavailableError
 from regard.intervene import Edge, knock_out
 
@@ -255,26 +254,16 @@ def test_models_within_and_beside_models() -> None:
 # ── afterwards ───────────────────────────────────────────────────────────────────────────────
 
 
-def state(model: nn.Module) -> tuple[Any, ...]:
-    """What a block must leave as it found it."""
-    hooks = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
-    return model.config._attn_implementation, hooks, editors()
-
-
-def test_everything_is_as_it_was() -> None:
+def test_it_may_be_entered_again_and_not_inside_itself() -> None:
+    """That everything is as it was afterwards is `fuzz/hooks.py`."""
     model, ids = tiny("llama"), tokens(12)
-    whole, before = logits(model, ids), state(model)
-    knocked = knock_out(model, "L0")
-    for _ in range(2):  # it may be entered again
+    whole, knocked = logits(model, ids), knock_out(model, "L0")
+    for _ in range(2):
         with knocked:
-            assert model.config._attn_implementation == "regard"
             assert not torch.allclose(logits(model, ids), whole)
             with pytest.raises(InputError, match="at work already"), knocked:
                 pass
-        assert state(model) == before
-    with pytest.raises(ZeroDivisionError), knocked:
-        raise ZeroDivisionError
-    assert state(model) == before and torch.equal(logits(model, ids), whole)
+        assert torch.equal(logits(model, ids), whole)
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────
@@ -381,7 +370,7 @@ def test_models_that_cannot_be_cut_are_refused() -> None:
     model = tiny("bloom", n_head=4, n_layer=2)
     with pytest.raises(UnavailableError, match="bloom does not dispatch"), knock_out(model, "L0"):
         pass
-    assert state(model)[1] == 0
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     model = tiny("llama").train()
     model.gradient_checkpointing_enable()
     with pytest.raises(UnavailableError, match="gradient_checkpointing_disable"):

@@ -15,7 +15,9 @@ from starlette.testclient import TestClient
 import regard
 from regard.vllm import endpoint
 from regard.vllm.endpoint import SECRET_HEADER, RegardEndpoint
-from serving import SECRET, Engine, asked
+from serving import Engine
+
+SECRET = "a secret of this test"
 
 
 class Client:
@@ -31,8 +33,8 @@ class Client:
 @pytest.fixture
 def engine() -> Engine:
     made = Engine()
-    wanted = asked(statistics=["entropy", "top", "received"], top=2)
-    made.add("cmpl-a-0-1a2b3c4d", list(range(20)), 21, wanted)
+    asked = {"secret": SECRET, "statistics": ["entropy", "top", "received"], "top": 2}
+    made.add("cmpl-a-0-1a2b3c4d", list(range(20)), 21, json.dumps(asked))
     made.step(**{"cmpl-a-0-1a2b3c4d": 20})
     made.end("cmpl-a-0-1a2b3c4d")
     made.step()
@@ -91,7 +93,7 @@ def test_nobody_else_reads_it(web: TestClient) -> None:
 
 
 def test_what_is_not_there_yet(web: TestClient, engine: Engine) -> None:
-    engine.add("long", list(range(20)), 40, asked())
+    engine.add("long", list(range(20)), 40, json.dumps({"secret": SECRET}))
     engine.step(long=20)
     assert get(web, "/regard/long").status_code == 202
 
@@ -116,16 +118,16 @@ MEANINGLESS = [
     ({"statistics": "entropy"}, "regard.statistics"),
     ({"statistics": [[1]]}, "regard.statistics"),
 ]
-REASONS = [(given, "has no secret") for given in UNREADABLE]
-REASONS += [({"secret": SECRET} | given, reason) for given, reason in MEANINGLESS]
+REASONS = [(asked, "has no secret") for asked in UNREADABLE]
+REASONS += [({"secret": SECRET} | asked, reason) for asked, reason in MEANINGLESS]
 
 
-@pytest.mark.parametrize(("given", "reason"), REASONS)
+@pytest.mark.parametrize(("asked", "reason"), REASONS)
 def test_an_ask_that_cannot_be_read_has_its_reason(
-    web: TestClient, engine: Engine, given: Any, reason: str
+    web: TestClient, engine: Engine, asked: Any, reason: str
 ) -> None:
     """The completion itself is served; whoever fetches is told what the ask lacked, not the ask."""
-    text = json.dumps(given) if isinstance(given, dict) else given
+    text = json.dumps(asked) if isinstance(asked, dict) else asked
     engine.add("cmpl-bad-0-1a2b3c4d", list(range(20)), 21, text)
     engine.step(**{"cmpl-bad-0-1a2b3c4d": 20})
     for secret in ("", SECRET, None) if reason == "has no secret" else (SECRET,):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +14,19 @@ import torch
 import regard
 from regard.errors import InputError, RegardWarning
 from regard.recording import Recording
-from serving import HEADS, PAGE, SECRET, Engine, Rule, asked, recording
+from serving import HEADS, PAGE, Engine, Rule, recording
 
+SECRET = "a secret of this test"
 EXACT = 2e-5
 
 BACKENDS = [
     "CPU_ATTN/vec", "FLASH_ATTN", "FLASH_ATTN/NHD", "FLASHINFER", "FLASHINFER/NHD", "TRITON_ATTN",
     "TRITON_ATTN/NHD", "FLEX_ATTENTION/NHD", "FLASH_ATTN/small",
 ]  # fmt: skip
+
+
+def asked(**more: Any) -> str:
+    return json.dumps({"secret": SECRET} | more)
 
 
 def fetched(engine: Engine, id: str, tmp_path: Path) -> Recording:

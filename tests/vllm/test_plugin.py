@@ -15,8 +15,9 @@ import pytest
 from regard.errors import RegardWarning
 from regard.vllm.plugin import TESTED, check_version, read_whole_prompts
 from regard.vllm.worker import install
-from serving import SECRET, Engine, asked
+from serving import Engine
 
+SECRET = "a secret of this test"
 ROOT = Path(__file__).parents[2]
 
 
@@ -47,7 +48,7 @@ def test_a_vllm_of_another_make_goes_on_serving() -> None:
     """A runner whose attributes have other names: no recording, a warning, and every token."""
     engine = Engine()
     del engine.model_runner.kv_cache_config
-    engine.add("mine", list(range(20)), 21, asked())
+    engine.add("mine", list(range(20)), 21, json.dumps({"secret": SECRET}))
     with pytest.warns(RegardWarning, match="regard records nothing: AttributeError"):
         engine.step(mine=20)
     calls = [module.impl.calls for module in engine.modules.values()]
@@ -57,7 +58,7 @@ def test_a_vllm_of_another_make_goes_on_serving() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "skips"),
+    ("asked", "skips"),
     [
         (None, False),
         ({"secret": SECRET}, True),
@@ -65,7 +66,7 @@ def test_a_vllm_of_another_make_goes_on_serving() -> None:
         ({"secret": "short"}, False),
     ],
 )
-def test_requests_that_ask_read_no_cached_prefix(given: Any, skips: bool) -> None:
+def test_requests_that_ask_read_no_cached_prefix(asked: Any, skips: bool) -> None:
     class Request:
         def __init__(self, params: Any) -> None:
             self.sampling_params = params
@@ -75,7 +76,7 @@ def test_requests_that_ask_read_no_cached_prefix(given: Any, skips: bool) -> Non
 
     read_whole_prompts(Request)
     read_whole_prompts(Request)
-    extra = None if given is None else {"regard": json.dumps(given)}
+    extra = None if asked is None else {"regard": json.dumps(asked)}
     request = Request(SimpleNamespace(extra_args=extra, skip=False))
     assert request.get_skip_reading_prefix_cache() is skips
     request.sampling_params.skip = True

@@ -12,7 +12,13 @@ import regard
 from regard.errors import FileError, InputError
 from regard.recording import Writer
 from regard.vllm.shelf import ClientLimits
-from serving import SECRET, Engine, asked, recording
+from serving import Engine, recording
+
+SECRET = "a secret of this test"
+
+
+def asked(**more: Any) -> str:
+    return json.dumps({"secret": SECRET} | more)
 
 
 def run(engine: Engine, id: str, tokens: int = 20, **more: Any) -> None:
