@@ -17,7 +17,6 @@ from parallel.sequences import TOKENS, attention, case_named, my_part, shards_of
 from parallel.world import run
 from regard.engine.observers import Request, listening
 from regard.parallel import Shards, problem, ulysses
-from regard.parallel.ulysses import split_heads
 
 each_way = pytest.mark.parametrize("way", ["ring", "ulysses"])
 
@@ -79,19 +78,6 @@ def test_a_question_goes_round_once() -> None:
         assert count[:3] == [0, 0, 0]
         assert 0 < count[3] == count[4] < count[5] < count[6]
         assert count[6] == count[7] == count[8] == count[9]
-
-
-def _without_tokens() -> tuple[Any, ...]:
-    shards = Shards.contiguous([5, 0])
-    q = torch.randn(2, 5 * (1 - dist.get_rank()), 8)
-    a = regard.parallel.ring(q, q, q, shards=shards, summaries=(regard.Top(2),))
-    return tuple(a.output.shape), tuple(a.lse.shape), tuple(a.top(2).keys.shape), a.shape
-
-
-def test_a_rank_without_tokens_takes_part() -> None:
-    first, second = run(2, _without_tokens)
-    assert first == ((2, 5, 8), (2, 5), (2, 5, 2), (2, 5, 5))
-    assert second == ((2, 0, 8), (2, 0), (2, 0, 2), (2, 0, 5))
 
 
 def _autocast() -> tuple[torch.dtype, torch.dtype, bool]:
@@ -211,11 +197,3 @@ def _observed() -> int:
 
 def test_heads_of_one_rank_are_not_observed() -> None:
     assert run(2, _observed) == [0, 0]
-
-
-def test_heads_are_split_as_evenly_as_it_goes() -> None:
-    for heads, right in (
-        ((8, 8, 3), [3, 3, 2]), ((8, 2, 4), [2, 2, 2, 2]), ((8, 4, 3), [4, 2, 2]),
-        ((2, 2, 4), [1, 0, 1, 0]),
-    ):  # fmt: skip
-        assert [len(rank.query) for rank in split_heads(*heads)] == right
