@@ -1,4 +1,4 @@
-"""What a ring sends and when, what it keeps, what an answer of one rank says of itself; and the
+"""What a ring sends, what it keeps, what an answer of one rank says of itself; and the
 same of Ulysses, which trades tokens for heads."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from parallel.sequences import TOKENS, attention, case_named, my_part, shards_of
 from parallel.world import run
 from regard.engine.observers import Request, listening
 from regard.parallel import Shards, problem, ulysses
+from regard.parallel.ulysses import split_heads
 
 each_way = pytest.mark.parametrize("way", ["ring", "ulysses"])
 
@@ -197,3 +198,11 @@ def _observed() -> int:
 
 def test_heads_of_one_rank_are_not_observed() -> None:
     assert run(2, _observed) == [0, 0]
+
+
+def test_heads_are_split_as_evenly_as_it_goes() -> None:
+    for heads, right in (
+        ((8, 8, 3), [3, 3, 2]), ((8, 2, 4), [2, 2, 2, 2]), ((8, 4, 3), [4, 2, 2]),
+        ((2, 2, 4), [1, 0, 1, 0]),
+    ):  # fmt: skip
+        assert [len(rank.query) for rank in split_heads(*heads)] == right
