@@ -20,13 +20,6 @@ def test_every_statistic_there_is_has_the_public_name():
     assert kinds == PUBLIC
 
 
-def test_it_is_the_same_value_by_every_path():
-    for name in PUBLIC:
-        assert getattr(regard.statistics, name) is getattr(summary, name)
-    for name in PUBLIC & set(dir(regard)):
-        assert getattr(regard, name) is getattr(summary, name)
-
-
 def test_each_is_in_the_reference_and_in_the_table_of_the_module():
     listed = set(re.findall(r"autoclass:: regard\.statistics\.(\w+)", PAGE.read_text("utf-8")))
     assert listed == PUBLIC - {"Summary"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -205,13 +204,3 @@ def test_what_is_refused(given: dict[str, Any], error: type[Exception], said: st
     given = {"value": given.get("key", TEN)} | given
     with pytest.raises(error, match=said):
         regard.attend(**{"query": TEN, "key": TEN} | given)
-
-
-def test_sequences_of_every_length_are_there() -> None:
-    a = regard.attend(*tensors(QUERIES, KEYS), **PACKED)
-    each = zip(pairwise(QUERIES), pairwise(KEYS), strict=True)
-    assert [a.sequence(n).shape[1:] for n in range(5)] == [
-        (b - a, d - c) for (a, b), (c, d) in each
-    ]
-    with pytest.raises(InputError, match="sequence 5 does not exist; there are 5"):
-        a.sequence(5)

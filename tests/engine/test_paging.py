@@ -110,23 +110,6 @@ def test_a_cache_that_was_written_to_is_stale_and_a_clone_is_not() -> None:
     assert_close(kept.entropy(), entropy)
 
 
-def test_gradients_reach_queries_and_the_cache() -> None:
-    query, held, given = small()
-    held = held.nan_to_num(0.0).requires_grad_()
-    query.requires_grad_()
-    a = regard.replay(query, held, mask=regard.Causal(), **given)
-    each = [
-        regard.attend(q.transpose(0, 1), k, k, mask=regard.Causal(), implementation="dense")
-        for q, k in zip(query, (keys_of(held, n) for n in range(5)), strict=True)
-    ]
-    losses = (
-        sum(one.entropy().sum() + one.received().square().sum() for one in several)
-        for several in ([a], each)
-    )
-    grads = [torch.autograd.grad(loss, [query, held]) for loss in losses]
-    assert_close(*grads, rtol=1e-4, atol=1e-5)
-
-
 def test_no_sequences_and_inference_mode() -> None:
     query, held, given = small()
     with torch.inference_mode():

@@ -15,6 +15,7 @@ from each.answers import ANSWERS, Answer
 from parallel.sequences import (
     HEADS,
     KINDS,
+    TOKENS,
     attention,
     case_named,
     names_on,
@@ -44,6 +45,7 @@ MORE: dict[str, Summary] = {
     "mass of the first and the last": Received([0, -1], "visible", "sum"),
     "largest of groups": Received(7, groups="max", how="max"),
     "the coarsest map": Pooled(100),
+    "marks": regard.Matching(torch.arange(TOKENS) % 5, torch.arange(TOKENS) % 5),
 }
 EVERY = {name: ANSWERS[name] for name in SHARED} | {
     name: _summary(summary) for name, summary in MORE.items()
@@ -53,7 +55,7 @@ EVERY["sink"] = Answer(lambda a, _: a.sink_mass(), lambda s, *_: s.sink)
 # the whole matrix, on every rank; of the others tokens stand in the last axis but for two
 OF_THE_MATRIX = ("offsets", "map", "map of any cell", "map of maxima", "the coarsest map")
 COLUMNS_LAST = ("output", "top", "top keys")
-LONG = ("mass of a group",)  # about queries that two tokens have not
+LONG = ("mass of a group", "marks")  # about queries that two tokens have not
 
 
 def asked_of(name: str) -> list[str]:
@@ -271,18 +273,3 @@ def _implementations() -> None:
 
 def test_every_implementation_computes_the_same() -> None:
     run(2, _implementations)
-
-
-def _marks(way: str) -> Tensor:
-    ids = torch.arange(61) % 5
-    match = regard.Matching(ids, ids)
-    answer: Tensor = attention(way, "causal", summaries=(match,))[0].summarize(match)[match]
-    return answer
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_marks_of_tokens_are_those_of_the_whole_sequence(way: str) -> None:
-    right, ids = right_of("causal", torch.float64), torch.arange(61) % 5
-    exact = regard.Matching(ids, ids).define(right.exact, right.call.shape)
-    marks = shards_of("zigzag", 61, 3).join(run(3, _marks, way), -1)
-    torch.testing.assert_close(marks, exact)

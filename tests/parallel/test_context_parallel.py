@@ -28,22 +28,6 @@ def tensors() -> list[Tensor]:
     return [torch.randn(1, 2, 8, 4, generator=dice) for _ in range(3)]
 
 
-def _attend() -> Any:
-    return regard.attend(*tensors())
-
-
-def _replay() -> Any:
-    return regard.replay(*tensors()[:2])
-
-
-def _twin() -> Any:
-    return regard.scaled_dot_product_attention(*tensors())
-
-
-def _layer() -> Any:
-    return MultiHeadAttention(8, 2)(torch.randn(1, 8, 8))
-
-
 def _next_token() -> Any:
     with torch.no_grad():
         return MultiHeadAttention(8, 2)(torch.randn(1, 1, 8), cache=KeyValueCache())
@@ -62,9 +46,13 @@ def _transformers() -> Any:
 
 
 WAYS: dict[str, Callable[[], Any]] = {
-    "attend": _attend, "replay": _replay, "twin": _twin, "layer": _layer,
-    "next token": _next_token, "transformers": _transformers,
-}  # fmt: skip
+    "attend": lambda: regard.attend(*tensors()),
+    "replay": lambda: regard.replay(*tensors()[:2]),
+    "twin": lambda: regard.scaled_dot_product_attention(*tensors()),
+    "layer": lambda: MultiHeadAttention(8, 2)(torch.randn(1, 8, 8)),
+    "next token": _next_token,
+    "transformers": _transformers,
+}
 
 
 def _refused(way: str) -> None:
@@ -100,10 +88,10 @@ def _wrapped() -> None:
     try:
         assert F.scaled_dot_product_attention is torch._C._nn.scaled_dot_product_attention
         with pytest.raises(UnavailableError, match=SAID):
-            _attend()
+            WAYS["attend"]()
     finally:
         _attention._disable_context_parallel_dispatcher()
-    _attend()
+    WAYS["attend"]()
 
 
 def test_modules_wrapped_for_context_parallelism_are_noticed() -> None:
@@ -133,7 +121,7 @@ def test_code_compiled_before_is_refused_too() -> None:
 def test_others_may_replace_the_function_and_nothing_is_imported_for_the_question() -> None:
     with patch.object(F, "scaled_dot_product_attention", lambda *given, **options: given[0]):
         assert not inside_context_parallel()
-        _attend()
+        WAYS["attend"]()
     with patch.dict(sys.modules):
         for name in [name for name in sys.modules if name.startswith("torch.distributed.tensor")]:
             del sys.modules[name]

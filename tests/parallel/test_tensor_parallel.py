@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     ParallelStyle,
@@ -23,14 +23,10 @@ import regard
 from installed import needs
 from parallel.world import run
 from regard.nn import (
-    BlockConfig,
-    DecoderBlock,
-    EncoderBlock,
     LanguageModel,
     LanguageModelConfig,
     MultiHeadAttention,
     Rotary,
-    SelfAttention,
 )
 
 HEADS_APART: dict[str, ParallelStyle] = {
@@ -134,46 +130,7 @@ def test_projections_that_hand_out_dtensors() -> None:
     run(2, _as_dtensors)
 
 
-def _one_head() -> None:
-    """The layer of the notes has one head: its values' width is what can be split."""
-    torch.manual_seed(0)
-    gathered = ColwiseParallel(output_layouts=Replicate())
-    _compare(SelfAttention(12, 6, 8), {"w_v": gathered}, torch.randn(2, 5, 12))
-
-
-def test_self_attention() -> None:
-    run(2, _one_head)
-
-
 # ── blocks and models ────────────────────────────────────────────────────────────────────────
-
-BLOCKS: dict[str, dict[str, Any]] = {
-    "as in llama": {"kv_heads": 2},
-    "as in bert": {"feed_forward": "mlp", "norm": "layer", "norm_first": False,
-                   "attention_bias": True, "feed_forward_bias": True},
-    "normalised": {"qk_norm": True},
-}  # fmt: skip
-
-
-def _block(name: str, decodes: bool) -> None:
-    torch.manual_seed(0)
-    config = BlockConfig(dim=16, heads=4, **BLOCKS[name])
-    block = DecoderBlock(config, cross=True) if decodes else EncoderBlock(config)
-    norms = NORMS if config.qk_norm else {}
-    plan = _below("attention", HEADS_APART | norms, block)
-    plan |= _below("feed_forward", HIDDEN_APART, block)
-    if not decodes:
-        _compare(block, plan, torch.randn(2, 7, 16), mask=regard.Padding([4, 7]))
-        return
-    plan |= _below("cross_attention", HEADS_APART | norms, block)
-    context = torch.randn(2, 5, 16).double()
-    _compare(block, plan, torch.randn(2, 7, 16), context, mask=regard.Causal())
-
-
-@pytest.mark.parametrize("decodes", [False, True], ids=["encoder", "decoder"])
-@pytest.mark.parametrize("name", BLOCKS)
-def test_a_whole_block(name: str, decodes: bool) -> None:
-    run(2, _block, name, decodes)
 
 
 def _model() -> tuple[LanguageModel, dict[str, ParallelStyle]]:

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from parallel import world
-from parallel.world import launched, run
+from parallel.world import run
 
 
 def _sum_of_ranks(start: int) -> tuple[int, float]:
@@ -55,16 +55,3 @@ def test_a_silent_rank_ends_the_run() -> None:
     run(2, _sum_of_ranks, 0)  # both have begun
     with pytest.raises(AssertionError, match=r"ranks \[1\] did not come back within 1 s"):
         run(2, _sleep_on, 1, timeout=1.0)
-
-
-def _sum_in_a_group_of_its_own() -> tuple[bool, tuple[int, float]]:
-    dist.init_process_group("gloo")
-    return dist.is_torchelastic_launched(), _sum_of_ranks(0)
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_a_program_finds_what_torchrun_would_tell_it(size: int) -> None:
-    total = float(sum(range(size)))
-    found = launched(size, _sum_in_a_group_of_its_own)
-    assert found == [(True, (rank, total)) for rank in range(size)]
-    assert run(size, dist.get_rank) == list(range(size))  # in a world as before

@@ -230,16 +230,6 @@ def test_a_decoding_step_stands_at_the_end():
     torch.testing.assert_close(a.summarize(match)[match][0, 0], a.dense()[0, 0, [0, 2, 4]].sum())
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (70, 70), (150, 330), (330, 150)])
-def test_each_diagonal(sizes):
-    a = attended(*sizes)
-    both, w = a.summarize(Offsets(), Received()), a.dense().numpy()
-    assert torch.equal(both[Received()], attended(*sizes).received())
-    for e in range(sum(sizes) - 1):
-        trace = np.trace(w, offset=e - (sizes[0] - 1), axis1=1, axis2=2)
-        np.testing.assert_allclose(both[Offsets()][:, e], trace, atol=1e-5)
-
-
 # ── as values ────────────────────────────────────────────────────────────────────────────────
 
 MERGE = (Entropy(), Visible(), MaxScore(), MaxLogit(), Concentration(), Distance(), Top(3))

@@ -111,21 +111,6 @@ def test_any_strides() -> None:
         torch.testing.assert_close(a.lse, b.lse)
 
 
-def test_questions_are_answered_by_our_own_sweeps() -> None:
-    x = random(1, 2, 40, 8)
-    theirs, ours = (
-        regard.attend(x, x, x, mask=regard.Causal(), implementation=name)
-        for name in ("library", "cpu")
-    )
-    assert theirs.implementation == "library"
-    for ask in (
-        lambda a: a.dense(), lambda a: a.entropy(), lambda a: a.top(3).weights,
-        lambda a: a.received(), lambda a: a.pooled(7), lambda a: a @ torch.ones(40),
-        lambda a: a.T @ torch.ones(40),
-    ):  # fmt: skip
-        assert torch.equal(ask(theirs), ask(ours))
-
-
 @pytest.mark.parametrize("mask", [None, regard.Causal("start")], ids=repr)
 @pytest.mark.parametrize("key_heads", [1, 2, 4])
 def test_nan_shows_where_the_operator_itself_says_zero(mask: Mask | None, key_heads: int) -> None:

@@ -174,17 +174,6 @@ def _tensors(answers: Any) -> list[Tensor]:
     return [] if answers is None else [t for part in parts for t in _tensors(part)]
 
 
-@each_type
-def test_a_nan_shows_where_its_row_looks(dtype: torch.dtype) -> None:
-    given = tensors(dtype, 200, 200, 1)
-    given[0][0, 1, 70, 3] = torch.nan
-    mine = together(given, COLUMNS, mask=regard.Causal())
-    expect_same_bits(mine, apart(given, COLUMNS, mask=regard.Causal()))
-    shows = mine[0].isnan()
-    assert shows[0, 1, :71].all() and not shows[0, 1, 128:].any()  # its block ends there
-    assert not shows[0, [0, 2, 3]].any()
-
-
 def test_more_maps_than_a_sweep_takes() -> None:
     maps = tuple(Pooled(cell) for cell in range(3, 9))
     expect_same_bits(together(tensors(), (*COLUMNS, *maps)), apart(tensors(), (*COLUMNS, *maps)))

@@ -16,7 +16,7 @@ from engine.backends.cpu.conftest import (
     random,
     threads,
 )
-from regard.summary import Pooled, Received, Top, Visible
+from regard.summary import Received, Top, Visible
 from regard.testing import poisoned_memory
 
 INF = torch.inf
@@ -112,25 +112,6 @@ def test_more_keys_than_a_vector_has_lanes(isa: str, dtype: torch.dtype, k: int)
     weights = dense.dense()[0, 0].gather(-1, ranked.indices[:, :kept])
     assert torch.equal(top.weights[0, 0, :, :kept], weights)
     assert not top.weights[0, 0, :, kept:].any()
-
-
-# ── maps ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@each_type
-def test_any_number_of_maps_at_once(isa: str, dtype: torch.dtype) -> None:
-    q, k = random(1, 2, 150, 8, dtype=dtype), random(1, 2, 600, 8, dtype=dtype, seed=1)
-    maps = [Pooled(n, how) for n in (1, 3, 7, 16, 64, 100, 300) for how in ("mean", "max")]
-    mask = regard.Window(333, 5)
-    with poisoned_memory():
-        first = attend(q, k, k, mask=mask, summaries=(*maps, regard.Entropy()))
-        later = attend(q, k, k, mask=mask).summarize(*maps)
-    right = regard.attend(q, k, k, mask=mask, implementation="dense").summarize(*maps)
-    grain = 50 * torch.finfo(dtype).eps
-    for one in maps:
-        pooled = first.summarize(one)[one]
-        torch.testing.assert_close(pooled, right[one], rtol=grain, atol=grain)
-        assert torch.equal(pooled, later[one])
 
 
 # ── bias ─────────────────────────────────────────────────────────────────────────────────────

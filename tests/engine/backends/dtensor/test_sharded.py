@@ -20,6 +20,7 @@ from torch.distributed.tensor import (
 )
 
 import regard
+from fuzz._answers import ANSWERS, REFUSED, ramp
 from installed import needs
 from parallel.world import WORLDS, run
 from regard.engine.backends import dtensor
@@ -28,39 +29,24 @@ from regard.summary import Entropy, Matching, Offsets, Pooled, Top
 
 AXES = {"batch": 0, "heads": 1, "queries": 2, "width": 3}
 CAUSAL = {"mask": regard.Causal()}
-LEARNING: dict[str, Callable[[regard.Attention], Tensor]] = {
-    "output": lambda a: a.output,
-    "lse": lambda a: a.lse,
-    "entropy": lambda a: a.entropy(),
-    "normalized": lambda a: a.entropy(normalized=True),
-    "top weights": lambda a: a.top(3).weights,
-    "peak": lambda a: a.peak().weights,
-    "mass": lambda a: a.received(),
-    "mass of some": lambda a: a.received(queries=[0, 3, -1]),
-    "mass of the last": lambda a: a.received(queries=2, per="visible"),
-    "mass of groups": lambda a: a.received(groups="mean"),
-    "mass per visible of groups": lambda a: a.received(per="visible", groups="sum"),
-    "weighted mass": lambda a: a.received(weighted_by=torch.arange(a.shape[-2]) / 3),
-    "product": lambda a: a @ torch.arange(a.shape[-1], dtype=a.dtype),
-    "transposed": lambda a: a.T @ torch.arange(a.shape[-2], dtype=a.dtype),
-    "row": lambda a: a[..., 2, :],
-    "cells": lambda a: a[0, [0, 1], [1, 0], [0, 0]],
-}
 WITHOUT_GRADIENT: dict[str, Callable[[regard.Attention], Tensor]] = {
+    **{name: ask for name, (ask, _) in REFUSED.items()},
     "top keys": lambda a: a.top(3).keys,
     "max score": lambda a: a.max_score(),
-    "largest": lambda a: a.received(how="max"),
     "largest of some groups": lambda a: a.received(queries=3, how="max", groups="max"),
-    "largest weighted": lambda a: a.received(
-        4, how="max", weighted_by=torch.arange(a.shape[-2]) / 3
-    ),
-    "max logit": lambda a: a.max_logit(),
+    "largest weighted": lambda a: a.received(4, how="max", weighted_by=ramp(a.shape[-2], a)),
     "distance": lambda a: a.distance(),
-    "concentration": lambda a: a.concentration(),
-    "sink": lambda a: a.sink_mass(),
     "pooled": lambda a: a.pooled(3),
     "diagonals": lambda a: a.summarize(Offsets())[Offsets()],
-    "scores": lambda a: a.scores[..., 1:4, ::2],
+}
+QUESTIONS: dict[str, Callable[[regard.Attention], Tensor]] = {
+    **{name: ask for name, (ask, _) in ANSWERS.items()},
+    "output": lambda a: a.output,
+    "mass of some": lambda a: a.received(queries=[0, 3, -1]),
+    "mass of groups": lambda a: a.received(groups="mean"),
+    "mass per visible of groups": lambda a: a.received(per="visible", groups="sum"),
+    "cells": lambda a: a[0, [0, 1], [1, 0], [0, 0]],
+    "scores, some": lambda a: a.scores[..., 1:4, ::2],
 }
 
 
@@ -119,10 +105,10 @@ def compare(
     twins = options | {name: options[name].detach().requires_grad_() for name in learnt}
     right, mine = regard.attend(*given, **options), regard.attend(*sharded, **twins)
     losses: dict[str, tuple[Tensor, Tensor]] = {}
-    for name, ask in (LEARNING | WITHOUT_GRADIENT).items():
+    for name, ask in (QUESTIONS | WITHOUT_GRADIENT).items():
         a, b = ask(right), ask(mine)
         near(b, a, name)
-        if name in LEARNING:
+        if name in QUESTIONS and a.requires_grad:  # a sink that is not there has none
             losses[name] = weighed(a), weighed(whole(b))
     if not apart:
         both = zip(*losses.values(), strict=True)

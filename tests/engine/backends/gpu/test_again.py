@@ -135,10 +135,3 @@ def test_what_is_never_repeated(
     for n in range(4):
         sweep.expect(call(*three(), **rule))
         assert sweep.full == n + 1 and SweepSteps not in map(type, again._KEPT.values())
-
-
-def test_kinds_do_not_pile_up(sweep: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "_MANY", 3)
-    for tokens in range(1, 9):
-        sweep.expect(call(*three(1, 1, tokens, 4)))
-    assert len(again._KEPT) <= 3

@@ -20,7 +20,7 @@ from engine.backends.gpu.paths import named
 from regard.engine.backends.gpu import bind as bind_page
 from regard.engine.backends.gpu import seen as seen_page
 from regard.engine.backends.gpu import spelt
-from regard.engine.backends.gpu.bind import Bound, bind, flat
+from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.seen import Form, normal_form, seen_by
 from regard.errors import UnavailableError
 from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
@@ -118,30 +118,6 @@ def test_the_text_of_a_mask_is_enough_to_judge_it(mask: Mask) -> None:
         form = normal_form(rule, EXTENT)
         assert form.why_not == ""
         assert form == Form(table=True) or not any(mask is other for other in OPAQUE)
-
-
-def test_two_batch_axes_are_one() -> None:
-    bound = bound_of(torch.randn(2, 3, 2, 6, 16))
-    assert bound.query.shape[0] == 6 and bound.batch == (2, 3) and bound.units == 12
-    assert bound.batched(bound.new(5)).shape == (2, 3, 2, 5)
-
-
-def test_documents_and_flags_say_which_keys_can_matter() -> None:
-    (span,) = seen_by(DOCUMENTS, EXTENT, CPU).spans
-    assert span.low is not None and span.high is not None
-    assert (span.low[0, 0], span.high[0, 0]) == (0, 9)  # document 0
-    assert (span.low[1, -1], span.high[1, -1]) == (0, KEYS)  # document 3, in two places
-
-
-def test_what_is_fast_and_what_is_plain() -> None:
-    for name, fast, plain in (
-        ("plain", True, True), ("causal at the end", True, True), ("lengths", True, True),
-        ("scattered padding", True, False), ("documents", True, False), ("alibi", False, True),
-        ("bias table", False, False), ("soft cap", False, True), ("boolean table", True, False),
-        ("not a window", True, False), ("prefix", True, True),
-    ):  # fmt: skip
-        bound = bind(call_of(named(name).inputs()))
-        assert (bound.fast, bound.plain) == (fast, plain), name
 
 
 def test_a_mask_that_would_be_too_large_is_a_reason() -> None:
@@ -276,13 +252,3 @@ def test_what_all_share_is_not_copied() -> None:
     alike, each = bound_of(x, mask=Prefix(3)).rule, bound_of(x, mask=Padding([3, 8, 1])).rule
     assert alike.span_stride == 0 and each.span_stride == 8
     assert each.high is not None and each.high[:, 0].tolist() == [3, 8, 1]
-
-
-def test_flattening_copies_only_turned_tensors() -> None:
-    x = torch.randn(2, 3, 4, 5, 16)
-    assert flat(x).data_ptr() == x.data_ptr() and flat(x).shape == (6, 4, 5, 16)
-    turned = torch.randn(2, 4, 16, 5).mT
-    assert flat(turned).stride(-1) == 1 and torch.equal(flat(turned), turned)
-    heads_last = torch.randn(2, 5, 4, 16).transpose(1, 2)
-    assert flat(heads_last).data_ptr() == heads_last.data_ptr()
-    assert not flat(x.requires_grad_()).requires_grad

@@ -207,6 +207,14 @@ def bound(
     return bind(api._call(query, key, key, None, None, None, None, None, 0.0))
 
 
+@pytest.mark.parametrize(
+    ("queries", "keys", "splits"),
+    [(16, 1024, True), (0, 8192, True), (17, 8192, False), (1, 1023, False)],
+)
+def test_a_few_queries_over_many_keys_are_split(queries: int, keys: int, splits: bool) -> None:
+    assert decode.decodes(bound(queries, keys)) is splits
+
+
 @pytest.mark.parametrize("queries", [1, 16])
 @pytest.mark.parametrize("keys", [1024, 131072, 10**6])
 @pytest.mark.parametrize(("heads", "key_heads"), [(32, 8), (32, 32), (32, 1), (7, 7)])

@@ -107,13 +107,6 @@ def test_a_small_gpu_is_a_reason(
         assert plan.choose(asked, None).name == ("triton" if serves else "dense")
 
 
-def test_insisting_says_why_not(gpu: SimpleNamespace) -> None:
-    gpu.there = False
-    x = torch.randn(1, 2, 8, 16)
-    with pytest.raises(regard.errors.UnavailableError, match="triton: there is no CUDA GPU here"):
-        regard.attend(x, x, x, implementation="triton")
-
-
 def test_importing_regard_imports_no_kernel() -> None:
     """Nor does asking the CPU anything, or asking whether they can run."""
     code = (

@@ -13,7 +13,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 import regard
 from regard.engine.backends.gpu import backward, spelt, top
@@ -152,20 +151,6 @@ def test_what_is_not_counted_has_a_place_for_every_square(
     assert captured.size == INDEX + 64 * 2048 and not spelt._KEPT
     right = FEW.allows(torch.arange(1024), torch.arange(1024), LONG)
     assert torch.equal(read(captured, 1024, 1024), right)
-
-
-def test_a_trace_or_a_capture_judges_by_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    limited(monkeypatch, INDEX + 2 * 2048, spelt._LITTLE)
-    most = INDEX + 64 * 2048
-    with FakeTensorMode():
-        assert too_many_bytes(FEW, LONG, "cpu") == most
-    assert too_many_bytes(FEW, LONG, "meta") == most
-    with monkeypatch.context() as patch:
-        patch.setattr(spelt, "capturing", lambda _: True)
-        assert too_many_bytes(FEW, LONG, "cpu") == most
-    assert too_many_bytes(FEW, LONG, "cpu") == most  # little is not counted
-    limited(monkeypatch, INDEX + 2 * 2048)
-    assert too_many_bytes(FEW, LONG, "cpu") is None
 
 
 # ── what is kept ─────────────────────────────────────────────────────────────────────────────

@@ -114,6 +114,17 @@ def bound(heads: int, queries: int, keys: int, dtype: torch.dtype = HALF) -> Bou
     return bind(api._call(query, key, key, Causal(), None, None, None, None, 0.0))
 
 
+@pytest.mark.parametrize(
+    ("queries", "keys", "count", "pays"),
+    [(17, 8192, 8, True), (16, 8192, 8, False), (64, 2048, 16, True), (64, 4096, 17, False),
+     (64, 1024, 9, False)],
+)  # fmt: skip
+def test_pruning_is_for_few_of_many_keys_of_many_queries(
+    queries: int, keys: int, count: int, pays: bool
+) -> None:
+    assert prune.prunes(bound(2, queries, keys), count) is pays
+
+
 def bytes_of(pruner: Pruner) -> int:
     """At a time: maxima, survivors (score and key), lists."""
     units, many = pruner.bound.units, blocks(pruner.bound.rule.keys, BLOCK)

@@ -83,22 +83,6 @@ def test_a_launch_has_as_many_programs_as_the_gpu_or_fewer(launches: list[Any]) 
         assert launches[-1]["crowd"] == crowd
 
 
-def test_only_what_is_asked_has_a_place(launches: list[Any]) -> None:
-    bound = bound_of(zeros(1, 2, 20, 64), zeros(1, 2, 30, 64))
-    made = forward(bound, True, {"entropy", "visible"}, None)
-    words = launches[-1]
-    assert words["asked"].output is made.output and words["OUTPUT"] is True
-    assert words["asked"].entropy is made.numbers["entropy"]
-    assert words["asked"].visible is made.numbers["visible"]
-    assert made.numbers["visible"].dtype == torch.int32
-    assert words["asked"].squares is None and words["asked"].maxima is None
-    assert words["given"] == (None, None) and words["state"] == tuple(made.state)
-    bare = forward(bound, False, set(), made.state)
-    words = launches[-1]
-    assert bare.output is None and words["OUTPUT"] is False
-    assert [part.dtype for part in words["given"]] == [torch.float32] * 2
-
-
 def test_a_watcher_gets_rows_in_whole_blocks(launches: list[Any]) -> None:
     bound = bound_of(zeros(2, 4, 700, 128), zeros(2, 4, 2100, 128), mask=regard.Causal())
     watcher, late = Watcher(256), Watcher(256)
