@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,29 @@ def test_a_full_disk_is_one_sentence_whichever_thread_meets_it(
             model(tokens(300))  # by then one of them has met it
     report = check(path)
     assert report.is_whole and report.frames == 12 and not report.is_closed
+
+
+def test_a_slow_disk_only_slows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, most = log._write_some, []
+    dice = np.random.default_rng(0)
+    arrays = [dice.integers(0, 255, FRAME if n % 3 else 50, np.uint8) for n in range(20)]
+    with Writer(tmp_path / "fast") as fast:
+        for n, array in enumerate(arrays):
+            fast.add(str(n), array, {"what": "rows"})
+
+    def slow(descriptor: int, parts: list[memoryview]) -> int:
+        most.append(behind._held)
+        time.sleep(0.01)
+        return real(descriptor, [part[: FRAME // 2] for part in parts[:3]])
+
+    writer = Writer(tmp_path / "slow")
+    behind = BackgroundWriter(writer, room=ROOM)
+    monkeypatch.setattr(log, "_write_some", slow)
+    for n, array in enumerate(arrays):
+        behind.add(str(n), array, {"what": "rows"})
+    behind.close()
+    assert (tmp_path / "slow").read_bytes() == (tmp_path / "fast").read_bytes()
+    assert FRAME < max(most) <= ROOM
 
 
 def some(size: int) -> np.ndarray[Any, Any]:
