@@ -15,14 +15,14 @@ from torch import Tensor, nn
 import regard
 from recorder.models import SDPA, Calls, heads_of, tiny
 from recorder.readers import CALLS, HEADS, LAYERS, Named, Reader, attention_of, batch_of
-from recorder.truth import eager
+from recorder.truth import eager, recorded
 from regard.errors import InputError
 
 
 def holds_each_sequence(rec: Any, model: Named, ids: Tensor, mask: Tensor) -> None:
     """B prompts of H heads, and head h of prompt b is head h of sequence b."""
-    assert rec.stacks == {"": (LAYERS, HEADS)} and len(rec.recording.prompts) == len(ids)
-    for number, prompt in enumerate(rec.recording.prompts):
+    assert rec.stacks == {"": (LAYERS, HEADS)} and len(rec.prompts) == len(ids)
+    for number, prompt in enumerate(rec.prompts):
         real = mask[number].bool()
         assert prompt.ids.tolist() == ids[number][real].tolist()
         for head in prompt:
@@ -50,8 +50,7 @@ def test_every_structure(name: str, padding: str, count: int, torchs: bool) -> N
     ids, mask = batch_of(count, padding)
     model = Reader(torchs) if name in CALLS else Named(torchs)
     args, kwargs = (CALLS | NAMED)[name](ids, mask)
-    with regard.record(model) as rec:
-        model(*args, **kwargs)
+    rec = recorded(model, *args, **kwargs)
     holds_each_sequence(rec, model, ids, mask)
 
 
@@ -70,13 +69,12 @@ def test_several_texts_in_one_call_are_prompts_of_their_own() -> None:
     model = Twins()
     texts = [batch_of(2, "right"), batch_of(3, "left")]
     given = [{"input_ids": ids, "attention_mask": mask} for ids, mask in texts]
-    with regard.record(model) as rec:
-        model(*given)
+    rec = recorded(model, *given)
     assert rec.stacks == {"": (LAYERS, HEADS)}
     real = [row[flags.bool()].tolist() for text in texts for row, flags in zip(*text, strict=True)]
-    assert [prompt.ids.tolist() for prompt in rec.recording.prompts] == real
+    assert [prompt.ids.tolist() for prompt in rec.prompts] == real
     mask = texts[1][1]
-    for number, prompt in enumerate(rec.recording.prompts[2:]):
+    for number, prompt in enumerate(rec.prompts[2:]):
         truth = attention_of(model.tower.layers[1], number, 3, mask[number].bool())
         np.testing.assert_allclose(prompt["L1H3"][:, :], truth.numpy(), atol=1e-5)
 
@@ -98,9 +96,9 @@ def test_a_cache_that_only_the_inner_model_knows() -> None:
     with regard.record(model) as rec:
         for part in ids.split([5, 1, 3], 1):
             model({"ids": part})
-    assert [one.ids.tolist() for one in rec.recording.prompts] == ids.tolist()
+    assert [one.ids.tolist() for one in rec.prompts] == ids.tolist()
     truth = eager(model.lm, input_ids=ids).attentions[1][1, 2]
-    np.testing.assert_allclose(rec.recording.prompts[1]["L1H2"][:, :], truth.numpy(), atol=1e-5)
+    np.testing.assert_allclose(rec.prompts[1]["L1H2"][:, :], truth.numpy(), atol=1e-5)
 
 
 @torch.no_grad()
@@ -110,9 +108,8 @@ def test_every_choice_is_a_sequence() -> None:
     config = tiny("bert").config
     model = transformers.BertForMultipleChoice(config).eval()
     ids = torch.randint(3, 50, (2, 3, 7), generator=torch.Generator().manual_seed(0))
-    with regard.record(model) as rec:
-        model(input_ids=ids)
-    assert [one.ids.tolist() for one in rec.recording.prompts] == ids.flatten(0, 1).tolist()
+    rec = recorded(model, input_ids=ids)
+    assert [one.ids.tolist() for one in rec.prompts] == ids.flatten(0, 1).tolist()
 
 
 # ── without tokens: q and what was given have to agree ───────────────────────────────────────
@@ -145,11 +142,10 @@ KNOWN: dict[str, tuple[Callable[..., Any], Any, Tensor]] = {
 def test_what_the_shapes_say_beyond_doubt(name: str) -> None:
     call, given, queries = KNOWN[name]
     model = Calls(call)
-    with regard.record(model) as rec:
-        model(given)
-    assert len(rec.recording.prompts) == len(queries)
+    rec = recorded(model, given)
+    assert len(rec.prompts) == len(queries)
     assert rec.stacks == {"": (1, queries.shape[1])}
-    for number, prompt in enumerate(rec.recording.prompts):
+    for number, prompt in enumerate(rec.prompts):
         for head in prompt:
             wanted = truth_of(queries[number, head.head])
             np.testing.assert_allclose(head[:, :], wanted, atol=1e-5)
@@ -191,9 +187,8 @@ def test_what_could_be_read_in_two_ways_is_refused(name: str) -> None:
 @torch.no_grad()
 def test_queries_that_were_given_to_attend_are_heads_as_it_says() -> None:
     model = Calls(lambda q: regard.attend(q, q, q).output)
-    with regard.record(model) as rec:
-        model(X)
-    assert len(rec.recording.prompts) == 1 and rec.stacks == {"": (1, 3)}
+    rec = recorded(model, X)
+    assert len(rec.prompts) == 1 and rec.stacks == {"": (1, 3)}
     np.testing.assert_allclose(rec["L0H2"][:, :], truth_of(X[2]), atol=1e-5)
 
 
@@ -224,7 +219,7 @@ def test_sequences_that_are_doubled_before_the_first_token_are_prompts_each() ->
     ids = torch.randint(3, 50, (2, 6), generator=torch.Generator().manual_seed(0))
     with regard.record(model) as rec:
         found = model.generate(ids, max_new_tokens=3, do_sample=True, num_return_sequences=2)
-    assert [one.ids.tolist() for one in rec.recording.prompts] == found[:, :-1].tolist()
+    assert [one.ids.tolist() for one in rec.prompts] == found[:, :-1].tolist()
 
 
 @torch.no_grad()
@@ -241,9 +236,8 @@ def test_a_wrapped_encoder_and_decoder_keep_their_texts_apart() -> None:
     ids, mask = batch_of(2, "right")
     ids = ids.clamp(max=49)
     target = torch.randint(3, 50, (2, 9), generator=torch.Generator().manual_seed(5))
-    with regard.record(model) as rec:
-        model({"input_ids": ids, "attention_mask": mask, "decoder_input_ids": target})
-    for number, prompt in enumerate(rec.recording.prompts):
+    rec = recorded(model, {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": target})
+    for number, prompt in enumerate(rec.prompts):
         heads = {head.place.name.split(".")[1]: head for head in prompt}
         read = ids[number][mask[number].bool()]
         assert heads["encoder"].query_tokens == [f"#{n}" for n in read.tolist()]

@@ -134,7 +134,7 @@ def test_padded_texts_are_translated(family: str, queries: str | None, at_once: 
     assert rec.stacks == {"encoder": (2, 4), "decoder": (2, 4), "cross": (2, 4)}
     truth = eager(model, **given)
     for number, length in enumerate((20, 13)):
-        prompt, read = rec.recording.prompts[number], ids[number, :length]
+        prompt, read = rec.prompts[number], ids[number, :length]
         inside = truth.encoder_attentions[1][number, 1, :length, :length]
         agrees(prompt["encoder.L1H1"], inside, read)
         agrees(prompt["decoder.L1H1"], truth.decoder_attentions[1][number, 1], out[number])
@@ -203,10 +203,10 @@ def test_a_language_model_through_its_cache(kind: str) -> None:
             assert torch.equal(model(text), plain)
     assert rec.recording.model["class"] == "LanguageModel"
     for number in (0, 1):
-        prompt = rec.recording.prompts[number]
+        prompt = rec.prompts[number]
         for head in range(4):
             agrees(prompt[0, head], looked[number, head], text[number])
-        same_numbers(prompt["L1H3"], whole.recording.prompts[number]["L1H3"])
+        same_numbers(prompt["L1H3"], whole.prompts[number]["L1H3"])
 
 
 @pytest.mark.parametrize("window", [None, 4])
@@ -218,7 +218,7 @@ def test_padded_prompts_write_what_they_write_alone(kind: str, window: int | Non
     with regard.record(model) as rec:
         out = model.generate(text, tokens=4, attention_mask=mask)
     for number, first in enumerate((0, 5)):
-        alone, prompt = out[number : number + 1, first:-1], rec.recording.prompts[number]
+        alone, prompt = out[number : number + 1, first:-1], rec.prompts[number]
         assert prompt.ids.tolist() == alone[0].tolist()
         for label in ("L0H0", "L1H2"):
             weights = np.asarray(prompt[label])
@@ -268,8 +268,8 @@ def test_new_ids_without_a_cache_are_a_new_prompt() -> None:
         model(small_ids(1, 6, seed=1), cache=cache)
         model(small_ids(1, 3, seed=2), cache=cache)
         model(small_ids(1, 4, seed=3), cache=model.new_cache())
-    assert [len(one.ids) for one in rec.recording.prompts] == [5, 9, 4]
-    assert [one["L0H0"].shape[0] for one in rec.recording.prompts] == [5, 9, 4]
+    assert [len(one.ids) for one in rec.prompts] == [5, 9, 4]
+    assert [one["L0H0"].shape[0] for one in rec.prompts] == [5, 9, 4]
 
 
 @pytest.mark.parametrize("doubled", [True, False])
@@ -356,7 +356,7 @@ def test_arguments_of_torchs_function(name: str) -> None:
     assert (place.key_heads, place.value_dim) == (given[1].shape[1], given[2].shape[-1])
     for number in (0, 1):
         for head in range(4):
-            agrees(rec.recording.prompts[number][0, head], truth[number, head])
+            agrees(rec.prompts[number][0, head], truth[number, head])
     norms = given[2].expand(2, -1, -1, -1)[0, 0].norm(dim=-1)
     np.testing.assert_allclose(rec["L0H0"].stored["value_norm"].values, norms, rtol=1e-5)
 
@@ -452,7 +452,7 @@ def test_a_call_outside_the_model_is_not_recorded() -> None:
         regard.attend(Q, Q, Q)
         model(X)
         regard.attend(Q, Q, Q)
-    assert len(rec.recording.prompts) == 2 and rec.stacks == {"": (1, 4)}
+    assert len(rec.prompts) == 2 and rec.stacks == {"": (1, 4)}
 
 
 # ── modules of torch ─────────────────────────────────────────────────────────────────────────
@@ -492,9 +492,8 @@ def test_every_document_is_recorded_as_it_is_alone(tmp_path, name):
     assert report.tensors > 100 and report.frames < 10 + 3 * model.config.num_hidden_layers
     for mine, text, real in zip(rec.prompts, ids, mask.bool(), strict=True):
         alone = text[real][None]
-        with torch.no_grad(), regard.record(model, **options) as single:
-            model(input_ids=alone, attention_mask=torch.ones_like(alone))
-        other = single.recording.prompts[0]
+        given = {"input_ids": alone, "attention_mask": torch.ones_like(alone)}
+        other = recorded(model, **given, options=options).prompts[0]
         assert mine.ids.tolist() == other.ids.tolist() and mine.note == other.note
         assert list(mine.places) == list(other.places)
         for a, b in zip(mine, other, strict=True):
@@ -518,20 +517,3 @@ def test_batches_before_an_error_are_whole(tmp_path):
         done = [prompt.note.finished for prompt in rec.prompts]
         assert done == [True] * len(BATCH) + [False] * len(BATCH)
         assert rec.prompts[0]["L1H0"].exact and check(path).is_whole
-
-
-def test_documents_that_go_on_are_followed_one_by_one():
-    """As decoding does, behind a cache that a batch without padding has filled."""
-    from transformers import DynamicCache
-
-    model, ids = tiny("llama"), tokens(12, 3)
-    cache = DynamicCache(config=model.config)
-    with torch.no_grad(), regard.record(model) as rec:
-        for part in ids.split([9, 1, 1, 1], 1):
-            model(part, past_key_values=cache, use_cache=True)
-    for number, prompt in enumerate(rec.recording.prompts):
-        with torch.no_grad(), regard.record(model) as single:
-            model(ids[number : number + 1])
-        for mine, other in zip(prompt, single.recording.prompts[0], strict=True):
-            assert mine.place.segments == other.place.segments
-            same_numbers(mine, other)

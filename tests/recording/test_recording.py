@@ -189,6 +189,29 @@ def test_a_prompt_without_heads_names_those_that_have_some(stopped):
             ask(rec.prompt(1))
 
 
+def test_a_growing_recording_is_followed(tmp_path):
+    full, made = write_recording(chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
+    with Writer(tmp_path / "a.regard") as writer:
+        writer.note({"contents": CONTENTS})
+        rec = regard.open(tmp_path / "a.regard")
+        assert rec.is_live and not rec.refresh() and len(rec) == 0
+        writer.note({"place/0/L0": made.place.to_json(), "prompt/0": Prompt(90).to_json()})
+        assert rec.refresh() and rec["L0H0"].recorded == range(0)
+        for start in (0, 30, 60):
+            for name, entry in full.entries.items():
+                if name.endswith(f"/{start}"):
+                    writer.add(name, full.words(name), entry.metadata)
+            assert rec.refresh()
+            head = rec["L0H3"]
+            assert head.recorded == range(start + 30)
+            assert head.exact, head.why_not  # the keys that are missing are hidden from these rows
+            wanted = made.truth.weights()[3, : start + 30]
+            np.testing.assert_allclose(np.asarray(head), wanted, atol=1e-6)
+            assert head.entropy().shape == (start + 30,)
+        assert not rec.refresh()
+    assert not rec.is_live
+
+
 def without(full: Memory, *lost: str) -> Recording:
     """The same, some tensors of its place gone."""
     store = Memory()

@@ -19,10 +19,13 @@ from regard.recording.sinks import (
     SINK,
     Heavy,
     Sinks,
+    Tops,
     few_rows,
     find_sinks,
     heaviest,
+    sinks_from_lists,
 )
+from regard.recording.visibility import VisibleSpans
 from support.recordings import Chunk, write_recording
 from support.recordings.planted import causal, record_planted, text
 
@@ -56,6 +59,24 @@ def named(*received: np.ndarray) -> Heavy:
     """What ranks list of the mass that keys received."""
     lists = [heaviest(masses[None]) for masses in received]
     return Heavy.of_ranks([(keys[0].astype(int), masses[0]) for keys, masses in lists])
+
+
+@pytest.mark.parametrize("shares", SHARES[:4])
+def test_columns_and_listed_rows_have_the_same_sinks(shares):
+    weights, reach = parked(*shares), VisibleSpans(np.arange(N), 0 * SEEN, np.arange(1, N + 1))
+
+    def listed(every: int) -> Tops:
+        rows = np.arange(0, N, every)
+        keys = np.argsort(-weights[rows], axis=1, kind="stable")[:, :8]
+        return Tops(rows, keys, np.take_along_axis(weights[rows], keys, 1))
+
+    for sinks in (columns(weights), sinks_from_lists(listed(1), reach, N, 0.0)):
+        assert sinks.keys.tolist() == sorted(key for key, _ in shares)
+        assert sinks.mass == pytest.approx(weights[:, sinks.keys].sum(-1).mean(), abs=0.01)
+        assert sinks.mass + sinks.rest == pytest.approx(1, abs=1e-9)
+        assert (sinks.highest > SINK) == bool(shares)
+    some = sinks_from_lists(listed(4), reach, N, 0.0)
+    assert some.keys.tolist() == sorted(key for key, _ in shares)
 
 
 def test_a_key_that_few_rows_see_is_no_sink():

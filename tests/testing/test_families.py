@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from regard.check.rules import RULES
-from support.families import Outcome, examine, names, page, sight_page
+from support.families import Outcome, examine, names, page
 from support.families.__main__ import main
 from support.families.build import TooManyError, build
 from support.families.compare import FLOOR, differences, flat, misfits, tolerances
@@ -99,25 +99,6 @@ def test_the_page_lists_every_kind():
         "## Wrong: none", "## Crashed: none", "| `stuck` | ImportError: a library · is missing |",
     ):  # fmt: skip
         assert part in text
-
-
-def test_the_page_of_sight_has_causes_open_questions_and_every_type():
-    ok = dict.fromkeys(RULES, "ok")
-    text = sight_page([
-        Outcome("llama", "right", verdicts=ok),
-        Outcome("moshi", "right", verdicts=ok | {"window": "found"},
-                findings={"window": "window: sees 11 | declared 4"}),
-        Outcome("mra", "right", verdicts=ok | {"future": "not decided: no row moves"}),
-        Outcome("sam", "right", notes=("not checked: it returns no rows",)),
-        Outcome("unbuilt", "not built"),
-    ])  # fmt: skip
-    for part in (
-        "| window | 2 | 1 | 0 | 0 |", "| `moshi` | sees 11 · declared 4 |",
-        "## A window that no mask has: 1", "| future: no row moves | `mra` |",
-        "| `llama` | ok | ok | ok | ok | ok | ok | ok |", "| `sam` | it returns no rows |",
-    ):  # fmt: skip
-        assert part in text
-    assert "unbuilt" not in text
 
 
 def test_the_page_of_all_types_lists_every_known_finding_and_no_other():
