@@ -57,7 +57,8 @@ def test_facts_of_heads_with_q_and_k_and_without(tmp_path):
     found = _read(answers.head_facts(one, 0, "L0H1"))
     assert (found["label"], found["exact"], found["why_not"]) == ("L0H1", True, None)
     assert found["levels"] == {"mean": [1], "max": [1]} and found["sight"] is True
-    assert (found["tile"], found["scale"]["low"], found["scale"]["high"]) == (256, 0.1, 100)
+    scale = found["scale"]
+    assert (found["tile"], scale["low"], scale["high"], scale["last"]) == (256, 0.1, 100, 255)
     assert len(found["tracks"]["entropy"]["mean"]) == len(WORDS)
     found = _read(answers.head_facts(one, 0, "L1H0"))
     assert found["exact"] is False and "budget" in found["why_not"]
