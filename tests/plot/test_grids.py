@@ -7,7 +7,6 @@ import pytest
 
 from plot.pictures import ABOUT, axes_names, image, texts, ticks
 from regard.colour.shades import codes, is_light, palette
-from regard.errors import InputError
 from regard.plot import CAVEAT, grid
 from regard.plot.sheet import LIGHT
 from regard.recording import STATISTICS
@@ -103,8 +102,3 @@ def test_nothing_known_at_all():
 
 def test_a_stack_is_named():
     assert "tiny · cross, sink" in texts(grid([[0.5]], "sink", ABOUT, stack="cross", style={}))
-
-
-def test_unknown_statistics_are_listed(rec):
-    with pytest.raises(InputError, match="no statistic 'nonsense'; there are on sinks"):
-        rec.plot_grid("nonsense")

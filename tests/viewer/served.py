@@ -6,14 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from starlette.testclient import TestClient
+
 from regard.recording import Memory, Recording, open
 from regard.recording.schema import CONTENTS
+from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from support.recordings import WORDS, on_disk
 
-__all__ = ["TOKEN", "make_empty", "make_opened"]
+__all__ = ["PORT", "TOKEN", "client_of", "make_empty", "make_opened"]
 
-TOKEN = "t" * 32
+PORT, TOKEN = 8123, "t" * 32
+
+
+def client_of(*opened: Opened, **options: Any) -> TestClient:
+    """Asks the app that serves these as its page does."""
+    served = build_app(opened, TOKEN, PORT, **options)
+    return TestClient(served, f"http://127.0.0.1:{PORT}", headers={"x-regard-token": TOKEN})
 
 
 def make_opened(folder: Path, tokens: Sequence[str] = WORDS, **options: Any) -> Opened:

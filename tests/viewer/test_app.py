@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from regard.recording import Writer, open
 from regard.recording.format.write import annotate
@@ -21,9 +20,8 @@ from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Binary, Question
 from regard.viewer.work import Pool
 from support.recordings import HOSTILE, WORDS, Chunk, on_disk, tear, write
-from viewer.served import TOKEN, make_opened
+from viewer.served import PORT, TOKEN, client_of, make_opened
 
-PORT = 8123
 CHANGES = [f"{typical}{name}" for name in ("delta_logit", "delta_logprob", "kl")
            for typical in ("", "typical_")]  # fmt: skip
 KNOCKED = {"L1H2": {"label": "L1H2", "copies": True}
@@ -59,11 +57,8 @@ def pool():
     one.close()
 
 
-def _client(pool, *opened, page=PAGE, **options):
-    served = build_app(opened, TOKEN, PORT, page=page, pool=pool)
-    return TestClient(
-        served, f"http://127.0.0.1:{PORT}", headers={"x-regard-token": TOKEN}, **options
-    )
+def _client(pool, *opened, page=PAGE):
+    return client_of(*opened, page=page, pool=pool)
 
 
 @pytest.fixture

@@ -6,17 +6,14 @@ from queue import Queue
 from threading import Event
 
 import pytest
-from starlette.testclient import TestClient
 
-from regard.viewer.app import build_app
 from regard.viewer.kernel import Kernel
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Question
 from regard.viewer.work import Pool
 from support.recordings import in_memory
-from viewer.served import TOKEN
+from viewer.served import client_of
 
-PORT = 8133
 GIVEN = "head=L0H0&row=3&other=0&other_prompt=1&key=0&level=1&y=0&x=0"
 
 
@@ -51,10 +48,7 @@ def line(opened):
 
 
 def test_every_question_has_the_servers_answer_to_the_byte(line, opened):
-    client = TestClient(
-        build_app([opened], TOKEN, PORT, pool=line.pool), base_url=f"http://127.0.0.1:{PORT}",
-        headers={"x-regard-token": TOKEN},
-    )  # fmt: skip
+    client = client_of(opened, pool=line.pool)
     asked = [f"/api/0/{name}?{GIVEN}" for name in (*QUESTIONS, "page")]
     wrong = ["/api/1/overview", "/api/x/overview", "/api/0/tile", "/api/0/head?head=L9H9"]
     for address in ["/api/recordings", *asked, *wrong]:

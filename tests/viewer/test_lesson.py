@@ -69,6 +69,9 @@ def test_splits_have_the_same_parameters_to_the_number(projections):
     splits = data_of(projections=projections)["splits"]
     assert [len(split["heads"]) for split in splits] == [1, 2, 4]
     assert {parameters(split) for split in splits} == {4 * 4 * 4}
+    narrow = data_of(projections="random:2", d_k=3)["splits"]  # which are not the lesson's own
+    assert all(split["words"]["say"] == "origins.not_own" for split in narrow)
+    assert {parameters(split) for split in narrow} == {64}
     # Identities ask differently for every count, so that the notes' heads are not equal.
     for name in ("w_q", "w_k", "w_v")[projections == "identity" :]:
         whole = [np.hstack([head[name] for head in split["heads"]]) for split in splits]
@@ -108,19 +111,6 @@ def test_sources_that_a_table_holds_are_left_for_the_page_to_say():
     }
 
 
-def test_splits_say_so_where_they_are_not_the_lessons_own():
-    data = data_of(projections="random:2", d_k=3)
-    assert all(split["words"]["say"] == "origins.not_own" for split in data["splits"])
-    assert {parameters(split) for split in data["splits"]} == {64}
-
-
-def test_a_width_that_does_not_divide_has_fewer_splits(tmp_path):
-    file = tmp_path / "three wide.json"
-    file.write_text(json.dumps({"The": [1, 0, 2], "cat": [0, 1, 1]}))
-    data = data_of("The cat", embeddings=file)
-    assert [len(split["heads"]) for split in data["splits"]] == [1]
-
-
 def test_folders_of_the_one_who_made_the_page_are_not_passed_on(tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"The": [1, 0], "cat": [0, 1]}))
@@ -131,6 +121,7 @@ def test_folders_of_the_one_who_made_the_page_are_not_passed_on(tmp_path):
     assert data["options"]["embeddings"] == "mine.json"
     assert data["options"]["projections"] == "own.json"
     assert str(tmp_path) not in json.dumps(data)
+    assert [len(split["heads"]) for split in data["splits"]] == [1, 2]
 
 
 def test_exercises_are_those_that_grading_hands_out():

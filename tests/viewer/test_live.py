@@ -7,7 +7,6 @@ import subprocess
 import sys
 from base64 import b64decode
 from html import unescape
-from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import IPython
@@ -129,32 +128,15 @@ def _small(monkeypatch):
     use_small_page(monkeypatch)
 
 
-class _Frame(HTMLParser):
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.attributes: dict[str, str | None] = {}
-        self.tags: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes = dict(attrs)
-
-
 def test_a_frame_holds_the_page_to_the_letter():
     page = '<p title="a">\'&amp;</p></iframe>✓ 猫'
     html = frame(page, 'say "×"')
-    found = _Frame(html)
-    assert found.tags == ["iframe"]
-    assert found.attributes["srcdoc"] == page
-    assert found.attributes["title"] == 'say "×"'
+    ((tag, attributes, _),) = Elements(html).found
+    assert (tag, attributes["srcdoc"], attributes["title"]) == ("iframe", page, 'say "×"')
     assert html.isascii()
-
-
-def test_a_frame_may_draw_and_save_and_no_more():
-    found = _Frame(frame("", ""))
-    assert found.attributes["sandbox"] == "allow-scripts allow-forms allow-downloads"
-    assert "src" not in found.attributes
+    # it may draw and save, and no more
+    assert attributes["sandbox"] == "allow-scripts allow-forms allow-downloads"
+    assert "src" not in attributes
 
 
 def test_why_there_is_no_picture_is_told_as_text():

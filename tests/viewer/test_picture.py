@@ -7,28 +7,22 @@ import zlib
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from regard.axes import Axis, Grid, Tokens
-from regard.viewer.app import build_app
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
 from support.recordings import in_memory
 from support.recordings.sighted import png, scene, sighted
-from viewer.served import TOKEN
+from viewer.served import client_of
 from viewer.shell import facts_of
 
-PORT = 8133
 WORDS = ["<s>", *["<image>"] * 12, " red", " ball"]
 AXIS = Axis((Tokens(1), Grid(3, 4), Tokens(2)))
 VIT = Axis((Grid(4, 4, merge=2, prefix=1, names=("class",)),))
 
 
 def asked(recording):
-    return TestClient(
-        build_app([Opened(recording)], TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}",
-        headers={"x-regard-token": TOKEN},
-    )  # fmt: skip
+    return client_of(Opened(recording))
 
 
 def test_rows_and_columns_of_many_heads_come_at_once():

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TypedDict
 
 import pytest
-from starlette.testclient import TestClient
 
 from regard.errors import InputError
 from regard.recording import open as open_recording
-from regard.viewer.app import build_app
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Asked, Binary, Question, UnreadableError
 from support.recordings import in_memory, on_disk
-from viewer.served import TOKEN
+from viewer.served import client_of
 from views.test_schema import check, facts_of
-
-PORT = 8131
 
 
 class LongestAnswer(TypedDict):
@@ -35,10 +31,7 @@ def test_a_strangers_question_is_served_and_carried(monkeypatch, tmp_path):
     """The whole of the plumbing below a tab with data: one line of the table."""
     monkeypatch.setitem(QUESTIONS, "longest", Question(LongestAnswer, longest, carried=True))
     with open_recording(on_disk(tmp_path / "run.regard")) as recording:
-        client = TestClient(
-            build_app([Opened(recording)], TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}",
-            headers={"x-regard-token": TOKEN},
-        )  # fmt: skip
+        client = client_of(Opened(recording))
         served = client.get("/api/0/longest").json()
         assert served == {"prompt": 0, "token": max(recording.prompts[0].tokens, key=len)}
         assert client.get("/api/0/longest?prompt=x").status_code == 400

@@ -6,14 +6,11 @@ import base64
 import json
 
 import pytest
-from starlette.testclient import TestClient
 
 from regard.errors import UnavailableError
 from regard.viewer import selfcontained
-from regard.viewer.app import build_app
-from regard.viewer.guard import TOKEN_HEADER
 from regard.viewer.selfcontained import DATA, make_page, room_in
-from viewer.served import TOKEN, make_opened
+from viewer.served import client_of, make_opened
 from viewer.shell import SCRIPT, Elements, use_small_page
 
 EVIL = '</script><script>alert(1)</script><!-- & "quoted" \u2028 \ud800'
@@ -71,9 +68,7 @@ def test_without_the_built_page_the_error_says_how_to_get_it(monkeypatch):
 @pytest.fixture
 def client(tmp_path, monkeypatch):
     use_small_page(monkeypatch)
-    app = build_app([make_opened(tmp_path)], TOKEN, 80, page={})
-    return TestClient(app, base_url="http://127.0.0.1:80", headers={TOKEN_HEADER: TOKEN,
-                      "host": "127.0.0.1:80"})  # fmt: skip
+    return client_of(make_opened(tmp_path), page={})
 
 
 def test_one_head_is_a_file_of_its_own_name(client):

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -30,13 +31,12 @@ print("ended well", flush=True)
 """
 
 
-@pytest.fixture
-def process(tmp_path):
+@contextmanager
+def started(script, *arguments):
     """The process and the address it printed."""
-    path = on_disk(tmp_path / "run.regard")
+    command = [sys.executable, "-c", script, *map(str, arguments)]
     child = subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT, str(path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     try:
@@ -46,6 +46,12 @@ def process(tmp_path):
     finally:
         child.kill()
         child.communicate()
+
+
+@pytest.fixture
+def process(tmp_path):
+    with started(_SCRIPT, on_disk(tmp_path / "run.regard")) as child_and_address:
+        yield child_and_address
 
 
 def _raw(base, line, *headers):
@@ -167,17 +173,8 @@ print("ended well", flush=True)
 
 @pytest.fixture
 def page_process():
-    """The page_process and the address it printed."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", _ONE_PAGE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        ready, _, _ = select.select([child.stdout], [], [], 60)
-        assert ready, "the server did not start"
-        yield child, child.stdout.readline().strip()
-    finally:
-        child.kill()
-        child.communicate()
+    with started(_ONE_PAGE) as child_and_address:
+        yield child_and_address
 
 
 def test_the_address_that_was_printed_opens_the_page(page_process):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from regard.errors import InputError
 from regard.recording import Alarm, Limit, Memory, Recording, Writer, open
 from regard.recording.schema import CONTENTS
 from regard.viewer import answers
-from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.viewer.work import Pool
 from regard.views.run import CUSTOMARY, MOST_BINS
 from support.recordings import write_training
-from viewer.served import TOKEN
+from viewer.served import client_of
 
-PORT = 8124
 WORDS = {"max_score": "largest score", "peak": "heaviest key", "grad_w_q": "norm"}
 PLACES = ["L0", "L1", "cross.L0"]
 ALARM = Alarm("score growth", "L0H1", 3, "max_score", 60.0, 50.0)
@@ -51,9 +48,7 @@ def ask(pool):
     """Asks as the page does."""
 
     def get(opened, address):
-        served = build_app([opened], TOKEN, PORT, page={}, pool=pool)
-        client = TestClient(served, f"http://127.0.0.1:{PORT}", headers={"x-regard-token": TOKEN})
-        return client.get(f"/api/0/{address}")
+        return client_of(opened, page={}, pool=pool).get(f"/api/0/{address}")
 
     return get
 

@@ -7,20 +7,16 @@ import json
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.views.findings import STAND_OUT
 from support.recordings import Chunk, write_recording
 from support.recordings.planted import KINDS, mixed, record_planted, targets, text
-from viewer.served import TOKEN
+from viewer.served import client_of
 from viewer.shell import Elements
-
-PORT = 8127
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +44,7 @@ def of_findings(findings) -> list[tuple[str, str]]:
 def served(file) -> dict:
     with regard.open(file) as recording:
         opened = Opened(recording)
-        client = TestClient(
-            build_app([opened], TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}",
-            headers={"x-regard-token": TOKEN},
-        )  # fmt: skip
+        client = client_of(opened)
         names = ("overview", "findings", "head", "row")
         asked = {"head": {"head": "L0H0"}, "row": {"head": "L0H0", "row": 20, "top": 8}}
         return {name: client.get(f"/api/0/{name}", params=asked.get(name)).json() for name in names}

@@ -145,34 +145,3 @@ def test_the_page_types_are_written_from_it():
     assert TOOL["WRITTEN"].read_text(encoding="utf-8") == kinds + answers, (
         "run python tools/answers_types.py"
     )
-
-
-def test_every_kind_of_type_has_words():
-    source = '''
-Known: TypeAlias = float | None  # None: not known
-
-class OneAnswer(TypedDict):
-    """One."""
-
-    a: NotRequired[list[int | None]]  # Behind.
-    # Above.
-    b: tuple[int, str]
-    c: dict[str, Literal["x", "y"]]
-
-class TwoAnswer(OneAnswer):
-    """Two."""
-
-    d: OneAnswer | None
-    e: Mapping[str, Any]
-'''
-    written = TOOL["types"](source)
-    for line in (
-        "/** null: not known */\nexport type Known = number | null;",
-        "/** One. */\nexport interface One {",
-        "  /** Behind. */\n  readonly a?: readonly (number | null)[];",
-        "  /** Above. */\n  readonly b: readonly [number, string];",
-        '  readonly c: Readonly<Record<string, "x" | "y">>;',
-        "export interface Two extends One {\n  readonly d: One | null;",
-        "  readonly e: Readonly<Record<string, unknown>>;",
-    ):
-        assert line in written

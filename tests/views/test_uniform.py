@@ -72,6 +72,14 @@ def test_a_kept_map_needs_no_single_cells():
         make_cells(prompt, prompt["L1H0"], 3, "mean")
 
 
+def test_only_recorded_rows_are_shown():
+    chunks = [Chunk((0, N), (0, N), Causal())]
+    prompt, truth = made(chunks=chunks, rows=(40, N))
+    picture = make_cells(prompt, prompt["L0H0"], 4, "mean")
+    assert picture.weights.shape == (3, 13) and picture.first_row == 40
+    assert picture.weights[0, 0] == pytest.approx(truth[0][40:44, :4].mean(), rel=1e-4)
+
+
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("label", ["L0H0", "L1H0"])  # q and k are kept, or only a map is
 def test_even_rows_hold_what_an_even_spread_gives(mask, label):

@@ -111,15 +111,3 @@ def test_without_tokens_there_are_positions():
 
 def test_short_texts_have_their_tokens_on_the_axes():
     assert any(line.startswith("␣slept") for line in text(page()[0]).splitlines())
-
-
-@pytest.mark.parametrize(
-    ("look", "words"),
-    [
-        (Look(), "scale: × even share (at most 12 keys), log, 0.1–12"),
-        (Look(raw=True), "scale: weight, linear, 0–"),
-    ],
-)
-def test_every_picture_says_its_scale(look, words):
-    lines = plain(head_lines(page()[0], look, MONO, cell=4, top=3))
-    assert any(line.startswith(words) for line in lines)

@@ -1,4 +1,4 @@
-"""A training run in the terminal and as JSON."""
+"""A training run, many documents and the words of a sound, in the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
+import regard
+from recorder.models import tiny, tokens
 from regard.draw import Paper, finished, plain
-from regard.draw.pages import overview_lines, run_lines
-from regard.recording import Alarm, Limit, Memory, Recording, open
+from regard.draw.pages import many_lines, overview_lines, run_lines, word_lines
+from regard.recording import STATISTICS, Alarm, Limit, Memory, Recording, open
 from regard.recording.format.write import extend
+from regard.study import WordTime
+from regard.views.findings import many_answer
 from regard.views.overview import whole_overview
 from support.recordings import on_disk, write_training
 
@@ -100,3 +105,62 @@ def test_the_overview_has_it_with_and_without_a_text(bare, tmp_path):
         both = _overview(recording)
     assert any(line.startswith("prompt 0") for line in both)
     assert "training: 3 sampled steps, 0–20, 2 layers" in both
+
+
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory):
+    """Three files of two documents."""
+    many_files = tmp_path_factory.mktemp("many")
+    model = tiny("llama", num_key_value_heads=2)
+    # a head that looks at one key alone is a surprise among its kin
+    model.model.layers[1].self_attn.q_proj.weight.data[:8] *= 60
+    for n in range(3):
+        with torch.no_grad(), regard.record(model, many_files / f"shard-0000{n}.regard"):
+            model(tokens(40 + n, seed=n))
+            model(tokens(5, seed=10 + n))
+    return many_files
+
+
+def test_in_words(many_files):
+    with regard.open(many_files) as rec:
+        lines = plain(many_lines(rec, rec.merged(), "entropy", Paper(width=80)))
+    text = "\n".join(lines)
+    assert "6 documents in 3 files, 138 tokens; every row counts alike" in text
+    assert "entropy: mean entropy of a row, in nats" in text
+    assert "L0" in text and "L1" in text
+    assert "heads that stand out in their layer" in text and "L1H0" in text
+    assert max(map(len, lines)) <= 80
+
+
+def test_as_json_with_every_statistic_of_every_head(many_files):
+    with regard.open(many_files) as rec:
+        merged = rec.merged()
+        said = json.loads(json.dumps(many_answer(rec, merged), allow_nan=False))
+    assert said["documents"] == 6 and said["tokens"] == 138 and len(said["files"]) == 3
+    assert said["heads"] == [f"L{layer}H{head}" for layer in (0, 1) for head in range(4)]
+    assert list(said["statistics"]) == list(STATISTICS)
+    entropy = said["statistics"]["entropy"]
+    np.testing.assert_allclose(entropy["values"], merged.grid("entropy").reshape(-1))
+    assert entropy["rows"] == [138] * 8
+    assert {one["label"] for one in said["surprising"]} >= {"L1H0"}
+
+
+def test_a_single_document_has_its_own_page(many_files):
+    with regard.open(many_files) as rec:
+        text = "\n".join(plain(overview_lines(rec, 3, "entropy", Paper(width=80))))
+    assert "prompt 3, 5 tokens" in text
+
+
+def text(lines):
+    return ["".join(part for part, _ in line).rstrip() for line in lines]
+
+
+def test_words_stand_under_each_other() -> None:
+    words = [WordTime("Hello", 0.0, 0.5), WordTime("world.", 10.5, 11.25)]
+    assert text(word_lines("a.wav", words, Paper(40))) == [
+        "a.wav",
+        "  start      end  word",
+        " 0.00 s   0.50 s  Hello",
+        "10.50 s  11.25 s  world.",
+    ]
+    assert text(word_lines("a.wav", [], Paper(40))) == ["a.wav: no words"]
