@@ -63,6 +63,22 @@ def beside(size: float) -> Fault:
     return _added(lambda rows, args, kwargs: size * rows.mean(0, keepdim=True))
 
 
+def beside_at(place: str, size: float) -> Fault:
+    """Each sequence holds a share of another one, by its place in the batch."""
+
+    def share(rows: Tensor, args: Any, kwargs: Any) -> Tensor:
+        n, many = torch.arange(len(rows)), len(rows)
+        other = {
+            "next but one": (n + 2) % many,
+            "from the end": many - 1 - n,
+            "other of two": torch.where((n ^ 2) < many, n ^ 2, n),
+            "half away": (n + many // 2) % many,
+        }[place]
+        return size * rows[other]
+
+    return _added(share)
+
+
 def first_row(size: float) -> Fault:
     """Each row holds a share of the sequence's first, whatever lies between."""
     return _added(lambda rows, args, kwargs: size * rows[:, :1])

@@ -14,6 +14,7 @@ from check.architectures import ARCHITECTURES, ids, make, padded
 from check.faults import (
     ahead,
     beside,
+    beside_at,
     beyond,
     decoding,
     first_row,
@@ -128,6 +129,19 @@ def test_another_sequence(name: str, size: float) -> None:
     finding = found(checked(name, model, batch, *asked(size, "batch")), "batch", path)
     assert finding.rows == tuple(range(20))
     agrees(finding, model, batch, within=5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("place", ["next but one", "from the end", "other of two", "half away"])
+@pytest.mark.sampled(8)
+def test_another_sequence_by_its_place(place: str, count: int) -> None:
+    """Changes are tried side by side in one batch: whichever sequences see which, it is no sight of
+    later tokens, and not overlooked."""
+
+    path, batch = ARCHITECTURES["llama"].mixer, {"input_ids": ids(count)}
+    model = plant(make("llama"), path, beside_at(place, 0.1))
+    finding = found(check(model, batch), "batch", path)
+    assert shown(finding, model, batch) > 0.1 * finding.change
 
 
 @pytest.mark.parametrize("name", ["llama", "bert"])

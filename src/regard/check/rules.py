@@ -26,6 +26,7 @@ from regard.errors import InputError
 RULES = ("future", "padding", "documents", "batch", "window", "cache", "training")
 LARGE = 1e30  # what is larger, or no number, stands for -inf
 _BEHIND = "position {} and those behind it in its document"
+REGROUPED = 64  # units in the last place by which experts, whose rows are grouped anew, may move
 _OF_SHAPES = 1e-9  # by which sums over other parts differ, as in scans by chunks and by steps
 _OF_TABLES = 3e-7  # by which numbers of a table differ that was rounded to float32
 
@@ -69,11 +70,13 @@ class RunPair:
             factors = None if run.factors is None else run.factors[s : s + 1]
             return Feed(run.batch.part(s, 0, run.batch.shape[1]), factors)
 
-        changed = None if self.changed is None else self.changed[s : s + 1]
+        changed, moving = (
+            None if of is None else of[s : s + 1] for of in (self.changed, self.moving)
+        )
         still = self.still[0][s : s + 1], self.still[1][s : s + 1]
         rows = tuple((0, row) for n, row in self.rows if n == s)
         runs = single(self.runs[0]), single(self.runs[1])
-        return replace(self, runs=runs, still=still, changed=changed, rows=rows)
+        return replace(self, runs=runs, still=still, changed=changed, moving=moving, rows=rows)
 
 
 def exchanges(
@@ -105,7 +108,7 @@ def exchanges(
         yield change(past)("", "", nothing, real & ~past)
     if not batch.is_whole and (scales or not batch.are_ids):  # positions may count padding's ids
         yield change(~real, 3.0)("padding", "what padding holds", real)
-    factors = ((-1.0, 0.0, 20.0), (0.0, 20.0, -1.0), (0.0, -1.0, 20.0))[turn]
+    factors = ((-1.0, 0.0, 20.0), (0.0, 20.0, -1.0), (0.0, -1.0, 20.0))[turn % 3]
     if batch.documents is None and prefix is not None:
         left = max(room - (1 if room < 4 or count == 1 else 2) - (not batch.is_whole), 1)
         for n, at in enumerate(behind(batch, _cuts(length, prefix, turn * left * count), left)):
@@ -247,6 +250,7 @@ class Mode:
         self.scale = self.scale or 1.0
         self.eps = EXACT if runner.exact else float(torch.finfo(self.base.dtype).eps)
         self.trials: list[RunPair] = []
+        self.is_mixed = False  # sequences move one another, those of copies among them
         self._repeats: float | None = None
         self._of_shapes: float | None = None
 
@@ -296,11 +300,35 @@ class Mode:
         for start in range(0, len(runs), self.copies):
             some = runs[start : start + self.copies]
             blank = [Feed(self.batch)] * (self.copies - len(some))
-            rows.update(zip(some, self.runner.stacked([*some, *blank]), strict=False))
+            made = self.runner.stacked([*some, *blank])
+            rows.update(zip(some, made, strict=False))
+            still = len(some)
+            self.is_mixed |= bool(blank) and self._is_far(made[still:], self.base[still:])
         places = {run: n % self.copies for n, run in enumerate(runs)}
         for trial in every:
             after = trial.runs[1]
             self.trials.append(self._measured(trial, self.base[places[after]], rows[after]))
+        if self.copies > 1:
+            hits = [t for t in self.trials[-len(every) :] if t.rule not in ("", "batch") and t.rows]
+            for trial in hits[:1]:
+                self.is_mixed |= trial.by > self._regrouped and self._is_still_alone(trial)
+
+    def _is_still_alone(self, trial: RunPair) -> bool:
+        """Whether nothing moves the sequence but those beside it."""
+        try:
+            one = trial.of_one(trial.sequence)
+            before, after = map(self.runner.rows, one.runs)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            return False  # it cannot be cut, as patches of several pictures
+        return self._measured(one, before, after).by <= self._regrouped
+
+    @property
+    def _regrouped(self) -> float:
+        """What rows may move by that are grouped anew, as those of experts."""
+        return EXACT if self.runner.exact else REGROUPED * self.eps
+
+    def _is_far(self, rows: Tensor, others: Tensor) -> bool:
+        return float(distance(rows, others, self.scale).max()) > self._regrouped
 
     def compare(self, trial: RunPair) -> RunPair:
         """One whose runs have other shapes."""

@@ -15,7 +15,7 @@ from regard.check.declared import is_sequence_first, prefix_of, refusal, special
 from regard.check.layers import Mixers, MixingLayer, first_moved
 from regard.check.report import Decision, Finding, Report
 from regard.check.reproduce import layer_reproduction, reproduction
-from regard.check.rules import RULES, Mode, RunPair, amounts, apart
+from regard.check.rules import REGROUPED, RULES, Mode, RunPair, amounts, apart
 from regard.check.runs import (
     Feed,
     Runner,
@@ -33,7 +33,6 @@ from regard.errors import InputError, UnavailableError
 
 _MATTERS = 1e-3  # of what a token does: a leak of this size must be visible, or nothing is decided
 _LARGEST = 2**31  # bytes of a copy in double precision
-_REGROUPED = 64  # units in the last place by which experts, whose rows are grouped anew, may move
 _MODES = {"own": "as it is", "double": "in float64", "training": "in training mode"}
 _NOT_GIVEN = {
     "padding": "the model takes no mask of padding",
@@ -143,6 +142,10 @@ class Examination:
         batch, prefix = self.batch, self.prefix if "future" in self.asked else None
         mode, turn = Mode(name, runner, batch, self.copies), list(_MODES).index(name)
         mode.exchange(prefix, turn)
+        if mode.is_mixed:  # by their places: copies are sequences of one batch now, in every half
+            mode = Mode(name, runner, batch.repeated(mode.copies), copies=1)
+            for half in range(2 * (mode.batch.shape[0] - 1).bit_length()):
+                mode.exchange(None, half, ["", "batch"])
         self.modes.append(mode)
         leaks = [trial for trial in mode.trials if trial.rule == "batch" and trial.by]
         self.is_leaky |= any(trial.by > mode.noise(trial) for trial in leaks)
@@ -244,7 +247,7 @@ class Examination:
             return False
         if not self.is_module:
             return trial.by > 8 * mode.eps
-        is_sure = mode.runner.exact or trial.by > _REGROUPED * mode.eps
+        is_sure = mode.runner.exact or trial.by > REGROUPED * mode.eps
         if not is_sure and self.exact.runner.exact and not mode.runner.training:
             known = self.exact.compare(trial)  # the same in float64
             return known.by > self.exact.noise(known)
