@@ -316,11 +316,11 @@ class Mode:
     def _is_still_alone(self, trial: RunPair) -> bool:
         """Whether nothing moves the sequence but those beside it."""
         try:
-            one = trial.of_one(trial.sequence)
-            before, after = map(self.runner.rows, one.runs)
+            single = trial.of_one(trial.sequence)
+            before, after = map(self.runner.rows, single.runs)
         except (RuntimeError, ValueError, IndexError, TypeError):
             return False  # it cannot be cut, as patches of several pictures
-        return self._measured(one, before, after).by <= self._regrouped
+        return self._measured(single, before, after).by <= self._regrouped
 
     @property
     def _regrouped(self) -> float:
