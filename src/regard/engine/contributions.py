@@ -25,7 +25,8 @@ from regard.summary.base import TopKeys
 if TYPE_CHECKING:
     from regard.engine.attention import Attention
 
-_CELLS = 2**22  # of a strip
+_CELLS = {"cuda": 2**25}  # of a strip; a GPU fills with many
+_FEW_CELLS = 2**22
 _MOST_SQUARES = 512  # a side of a map, unless a size is given
 
 
@@ -187,8 +188,9 @@ class Contributions:
         if not count * shape.queries:
             return
         wide = max(shape.keys, 1)
-        tall = min(shape.queries, max(1, _CELLS // wide))
-        many = max(1, _CELLS // (wide * tall))
+        most = _CELLS.get(device.type, _FEW_CELLS)
+        tall = min(shape.queries, max(1, most // wide))
+        many = max(1, most // (wide * tall))
         cols = torch.arange(shape.keys, device=device)
         for unit in range(0, count, many):
             units = torch.arange(unit, min(unit + many, count), device=device)
