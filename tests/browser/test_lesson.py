@@ -242,7 +242,7 @@ def test_no_step_is_wider_than_the_window(opened, width, scheme):
             go_to(page, step)
             assert overflow(page) <= 0, (code, step)
             assert page.locator("[data-part=formula] math").count() >= 1
-    assert page.locator("[data-part=sentence-input]").is_visible()
+    page.locator("[data-part=sentence-input]").wait_for()
 
 
 def test_a_long_sentence_stays_usable(opened):

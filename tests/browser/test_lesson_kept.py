@@ -130,7 +130,7 @@ def test_paper_has_the_answer_and_colours_and_nothing_to_press(lesson):
     answer = page.locator("[data-part=printed-answer]")
     assert not answer.is_visible()
     page.emulate_media(media="print")
-    assert answer.is_visible()
+    answer.wait_for()
     for pressed in ("show-answer", "next-step", "train-ten", "skip"):
         assert not page.locator(f"[data-part={pressed}]").is_visible()
     bar = page.locator(".learn-share i").first

@@ -180,7 +180,7 @@ def test_a_film_has_its_frames(shown):
     page.mouse.move(*at_patch(page, 1, 1, board=2))
     caption(page).get_by_text("patch (1, 1) of frame 2").first.wait_for()
     page.mouse.click(*at_patch(page, 1, 1, board=2))
-    assert page.get_by_label("L0H0 over scene 2").is_visible()
+    page.get_by_label("L0H0 over scene 2").wait_for()
 
 
 def test_a_click_outside_a_window_goes_to_its_head(shown):
@@ -191,7 +191,7 @@ def test_a_click_outside_a_window_goes_to_its_head(shown):
 
 def test_a_sound_is_a_curve_over_seconds(shown):
     page, _ = shown(Axis((Frames(40, 0.02),)), "&head=L0H0&at=3")
-    assert page.locator("[data-part=tabs]").get_by_text("Sound").is_visible()
+    page.locator("[data-part=tabs]").get_by_text("Sound").wait_for()
     assert page.locator("[data-part=curve] path.line").get_attribute("d").count("L") == 39
     caption(page).get_by_text("0.06 s").first.wait_for()
 
@@ -275,7 +275,7 @@ def test_rollout_lies_over_the_picture_with_what_it_is(shown):
     own = study.roll_out_picture(rec, (2, 3), stack="").shares
     page.mouse.move(*at_patch(page, 4, 1))
     until_in_address(page, f"at={1 + 15}")
-    assert caption(page).get_by_text("patch (2, 3)").first.is_visible()
+    caption(page).get_by_text("patch (2, 3)").first.wait_for()
     assert read_weight(page, 1 + 25) == pytest.approx(own[26], abs=1e-6)
     page.keyboard.press("r")
     until_in_address(page, without="dir=")
