@@ -143,6 +143,18 @@ def test_rows_add_up_to_the_output_along_the_direction() -> None:
     assert torch.equal(c.map(), c.map()) and torch.equal(c.top(3).keys, c.top(3).keys)
 
 
+@pytest.mark.parametrize(("heads", "queries", "keys"), [(2, 2100, 2100), (5, 1300, 900)])
+def test_of_more_cells_than_are_computed_at_once(heads: int, queries: int, keys: int) -> None:
+    """Strips of rows, and several heads at a time."""
+    q, x = (torch.randn(heads, queries, 4) for _ in range(2))
+    k, v = (torch.randn(heads, keys, 4) for _ in range(2))
+    a = regard.attend(q, k, v)
+    c, cells = a.contributions(x), a.dense() * (x @ v.mT)
+    assert_close(c.map(100, 70), pooled(cells, 100, 70), atol=1e-4, rtol=1e-3)
+    assert_close(c.by([range(9, 800)]), cells[..., 9:800].sum(-1, True), atol=1e-5, rtol=1e-3)
+    assert_close(c.top(1).weights.abs(), cells.abs().amax(-1, True), atol=1e-6, rtol=1e-4)
+
+
 def test_equal_sizes_go_to_the_smaller_key() -> None:
     """Signs do not count for the order; keys that are hidden are none."""
     q = k = torch.zeros(1, 1, 6, 2)
@@ -207,6 +219,7 @@ def refusals() -> dict[str, tuple[type[RegardError], Callable[[], Any]]]:
         "whole numbers": (InputError, lambda: a.contributions(x).map(0, 3)),
         "whole numbers, −1": (DTypeError, lambda: a.mass(torch.rand(6))),
         "groups has shape": (ShapeError, lambda: a.mass([0, 1])),
+        "reaches past": (InputError, lambda: a.mass([(3, 9)])),
         "groups is a": (DTypeError, lambda: a.contributions(x).by("passages")),
     }
 
@@ -216,6 +229,19 @@ def test_what_is_refused(words: str) -> None:
     kind, ask = refusals()[words]
     with pytest.raises(kind, match=words):
         ask()
+
+
+@pytest.mark.parametrize("sizes", [(0, 4, 3), (2, 0, 3), (2, 4, 0)])
+def test_where_there_is_nothing(sizes: tuple[int, int, int]) -> None:
+    heads, queries, keys = sizes
+    q, k = (torch.randn(heads, n, 4, requires_grad=True) for n in (queries, keys))
+    c = regard.attend(q, k, k).contributions(torch.ones(heads, 1, 4))
+    top = c.top(2)
+    assert top.weights.shape == top.keys.shape == (heads, queries, 2)
+    assert top.keys.dtype == torch.int64 and (keys or bool((top.keys == -1).all()))
+    assert c.by([range(keys)]).shape == (heads, queries, 1)
+    assert c.map(3, 2).shape == (heads, -(-queries // 3), -(-keys // 2))
+    assert c.received().shape == (heads, keys) and c.total().shape == (heads, queries)
 
 
 def test_a_direction_that_changed_is_stale() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch import library as contract
 from torch.autograd import forward_ad
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -200,7 +201,7 @@ def test_operators_keep_torchs_contract(layout: str) -> None:
     calls = recorded(layout)
     quick = ("test_schema", "test_autograd_registration", "test_faketensor")
     for func, args in calls.values():
-        torch.library.opcheck(func, fresh(args), test_utils=quick)
+        contract.opcheck(func, fresh(args), test_utils=quick)
     if layout == "contiguous":
         each = [one for home in (ops, divergence, library) for one in vars(home).values()]
         operators = {one.name for one in each if isinstance(one, Operator)}
@@ -211,7 +212,7 @@ def test_operators_keep_torchs_contract(layout: str) -> None:
 @pytest.mark.parametrize("name", ["rows", "columns", "cells", "attach", "flash"])
 def test_operators_keep_torchs_contract_in_compiled_code(name: str) -> None:
     calls = [call for call in recorded("contiguous").values() if call[0]._opname == name]
-    torch.library.opcheck(*calls[0][:1], fresh(calls[0][1]), test_utils="test_aot_dispatch_dynamic")
+    contract.opcheck(*calls[0][:1], fresh(calls[0][1]), test_utils="test_aot_dispatch_dynamic")
 
 
 # ── autocast, checkpoints, graphs ────────────────────────────────────────────────────────────

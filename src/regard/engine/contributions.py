@@ -10,7 +10,7 @@ again when it needs them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,7 @@ from regard.summary.base import TopKeys
 if TYPE_CHECKING:
     from regard.engine.attention import Attention
 
-_CELLS = {"cuda": 2**25}  # of a strip; a GPU fills with many
-_FEW_CELLS = 2**22
+_CELLS, _CELLS_OF_GPU = 2**22, 2**25  # of a strip; a GPU fills with many
 _MOST_SQUARES = 512  # a side of a map, unless a size is given
 
 
@@ -162,42 +161,24 @@ class Contributions:
         def strip(place: Place) -> tuple[Tensor, ...]:
             return again(reduce, place, *inputs) if learns else reduce(place)
 
-        made: list[list[list[Tensor]]] = [[] for _ in widths]
-        for strips in self._places():
-            columns: list[list[Tensor]] = [[] for _ in widths]
-            for place in strips:
-                parts = strip(place)
-                for column, part in zip(columns, parts, strict=True):
-                    column.append(part)
-            for all_units, column in zip(made, columns, strict=True):
-                all_units.append(column)
-        nothing = self._x.new_zeros(0, dtype=self.dtype)
+        made = []
+        for places in self._places():
+            parts = zip(*map(strip, places), strict=True)
+            made.append([torch.cat(rows, 1) for rows in parts])
+        whole = zip(*made, widths, strict=True)
         return tuple(
-            torch.cat([torch.cat(column, 1) for column in all_units]).reshape(
-                *lead, shape.queries, width
-            )
-            if all_units
-            else nothing.reshape(*lead, shape.queries, width)
-            for all_units, width in zip(made, widths, strict=True)
+            torch.cat(units).reshape(*lead, shape.queries, width) for *units, width in whole
         )
 
     def _places(self) -> Iterator[list[Place]]:
         """Rows of some heads, strip by strip."""
         shape, device = self._attention._call.shape, self._attention.device
-        count = prod(shape.batch) * shape.query_heads
-        if not count * shape.queries:
-            return
-        wide = max(shape.keys, 1)
-        most = _CELLS.get(device.type, _FEW_CELLS)
-        tall = min(shape.queries, max(1, most // wide))
-        many = max(1, most // (wide * tall))
-        cols = torch.arange(shape.keys, device=device)
-        for unit in range(0, count, many):
-            units = torch.arange(unit, min(unit + many, count), device=device)
-            yield [
-                Place(units, torch.arange(n, min(n + tall, shape.queries), device=device), cols)
-                for n in range(0, shape.queries, tall)
-            ]
+        sizes = prod(shape.batch) * shape.query_heads, shape.queries, shape.keys
+        units, rows, cols = (torch.arange(n, device=device) for n in sizes)
+        most = (_CELLS_OF_GPU if device.type == "cuda" else _CELLS) // max(shape.keys, 1)
+        tall = min(max(most, 1), max(shape.queries, 1))
+        for some in torch.split(units, max(most // tall, 1)):
+            yield [Place(some, part, cols) for part in torch.split(rows, tall)]
 
     def _fresh(self) -> None:
         self._attention._fresh()
@@ -236,11 +217,13 @@ def members_of(groups: Any, attention: Attention) -> Tensor:
     """(S, G) or (*batch, 1, S, G): 1 where a key belongs to a group. `groups` are whole numbers,
     one a key, −1 for none; or ranges, slices or pairs (start, stop) of keys."""
     shape, device = attention._call.shape, attention.device
-    if not isinstance(groups, Tensor) and _are_spans(groups):
+    if _are_spans(groups):
         inside = torch.zeros(len(groups), shape.keys, device=device, dtype=attention.dtype)
         for row, span in zip(inside, groups, strict=True):
-            given = slice(*span) if isinstance(span, tuple) else span
-            row[given if isinstance(given, slice) else slice(given.start, given.stop)] = 1
+            places = _range_of(span, shape.keys)
+            if places and not 0 <= min(places) <= max(places) < shape.keys:
+                raise InputError(f"{span!r} reaches past the keys; there are {shape.keys}")
+            row[list(places)] = 1
         return inside.mT
     try:
         number = torch.as_tensor(groups, device=device)
@@ -259,10 +242,14 @@ def members_of(groups: Any, attention: Attention) -> Tensor:
 
 
 def _are_spans(groups: Any) -> bool:
-    if not isinstance(groups, Iterable) or isinstance(groups, str):
-        return False
     kinds = (range, slice, tuple)
     return isinstance(groups, (list, tuple)) and all(isinstance(g, kinds) for g in groups)
+
+
+def _range_of(span: Any, count: int) -> range:
+    if isinstance(span, range):
+        return span
+    return range(*(span.indices(count) if isinstance(span, slice) else span))
 
 
 def _values(attention: Attention, values: Any) -> Tensor:
@@ -296,7 +283,7 @@ def _versions(*tensors: Tensor) -> tuple[int, ...]:
 def _pooled(cells: Tensor, size: int) -> Tensor:
     """(…, C) → (…, ⌈C/size⌉)."""
     whole = torch.nn.functional.pad(cells, (0, -cells.shape[-1] % size))
-    return whole.reshape(*whole.shape[:-1], -1, size).sum(-1)
+    return whole.unflatten(-1, (whole.shape[-1] // size, size)).sum(-1)
 
 
 def _largest(sizes: Tensor, k: int) -> Tensor:
