@@ -283,7 +283,7 @@ def _versions(*tensors: Tensor) -> tuple[int, ...]:
 def _pooled(cells: Tensor, size: int) -> Tensor:
     """(…, C) → (…, ⌈C/size⌉)."""
     whole = torch.nn.functional.pad(cells, (0, -cells.shape[-1] % size))
-    return whole.unflatten(-1, (whole.shape[-1] // size, size)).sum(-1)
+    return whole.reshape(*whole.shape[:-1], whole.shape[-1] // size, size).sum(-1)
 
 
 def _largest(sizes: Tensor, k: int) -> Tensor:
